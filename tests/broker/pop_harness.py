@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import msgspec
 from tests.broker.broker_harness import BrokerHarness, Client, ext, send
 
+from epochmq.base.unbounded import FOREVER
 from epochmq.broker.pop.pop_records import mark_of
-from epochmq.broker.serving.group_position import FOREVER
 from epochmq.model.message import StoredMessage
 from epochmq.model.record import decode_all
 from epochmq.wire.codes import RequestCode as Code

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.model.deflating import deflate
 
 from epochmq.base import limits
 from epochmq.base.errors import HeaderError, Refused
-from epochmq.model import batch, compression, properties, record
+from epochmq.model import batch, properties, record
 from epochmq.model.batch import BatchEntry, BatchError
 from epochmq.model.message import Message
 from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_ZLIB, INNER_BATCH, NEED_UNWRAP
@@ -98,7 +99,7 @@ def _stored(body: bytes, sys_flag: int):  # type: ignore[no-untyped-def]
 def test_an_inner_batch_is_unwrapped(squeeze: bool) -> None:
     body, flag = GOLDEN, NEED_UNWRAP | INNER_BATCH
     if squeeze:
-        body, flag = compression.deflate(body), flag | COMPRESSED | COMPRESSION_ZLIB
+        body, flag = deflate(body), flag | COMPRESSED | COMPRESSION_ZLIB
     first, second = batch.unwrap(_stored(body, flag))
     assert (first.queue_offset, second.queue_offset) == (10, 11)
     assert (first.plain_body(), second.plain_body()) == (b"ab", b"c")

@@ -16,12 +16,6 @@ def test_units() -> None:
     assert delay_levels.parse(" 1s 2m  3h 4d ") == (1_000, 120_000, 10_800_000, 345_600_000)
 
 
-def test_levels_above_the_last_are_the_last() -> None:
-    assert delay_levels.clamp(3, delay_levels.DEFAULT) == 3
-    assert delay_levels.clamp(99, delay_levels.DEFAULT) == 18
-    assert delay_levels.clamp(0, delay_levels.DEFAULT) == 0
-
-
 @pytest.mark.parametrize("text", ["1", "s", "-1s", "1x", "1.5s", "1s2m", "²s", "1" * 10 + "s"])
 def test_a_bad_piece_is_named(text: str) -> None:
     with pytest.raises(ConfigError) as error:

@@ -1,8 +1,9 @@
 """Message and StoredMessage."""
 
 import msgspec
+from tests.model.deflating import deflate
 
-from epochmq.model import compression, record
+from epochmq.model import record
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_ZLIB
 
@@ -58,7 +59,7 @@ def test_without_properties() -> None:
 
 
 def test_the_body_is_inflated_on_demand() -> None:
-    squeezed = compression.deflate(b"hello")
+    squeezed = deflate(b"hello")
     message = _stored(body=squeezed, sys_flag=COMPRESSED | COMPRESSION_ZLIB)
     assert message.body == squeezed
     assert message.plain_body() == b"hello"

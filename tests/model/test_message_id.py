@@ -47,8 +47,6 @@ def test_what_is_no_id_is_refused_cleanly(text: str) -> None:
 def test_bad_ids(text: str) -> None:
     with pytest.raises(BadMessageId):
         message_id.parse_offset_id(text)
-    with pytest.raises(BadMessageId):
-        message_id.uniq_id_wall_ms(text, 0)
 
 
 def test_a_client_id_has_the_documented_layout() -> None:
@@ -81,24 +79,3 @@ def test_a_month_starts_at_local_midnight_of_its_first_day(wall: int, zone: int)
     start = message_id.month_start(wall, zone)
     assert 0 <= wall - start < 31 * _DAY_MS
     assert (start + zone) % _DAY_MS == 0
-
-
-@given(_walls, _zones, st.integers(0, 27 * _DAY_MS))
-def test_the_time_of_an_id_is_read_back_within_four_weeks(wall: int, zone: int, age: int) -> None:
-    wall += 40 * _DAY_MS
-    text = UniqIds(bytes(4), 1, lambda: wall, utc_offset_ms=zone).next()
-    assert message_id.uniq_id_wall_ms(text, wall + age, zone) == wall
-
-
-def test_days_beyond_the_24th_do_not_fit_a_signed_number() -> None:
-    wall = _wall(2022, 9, 30)
-    text = UniqIds(bytes(4), 1, lambda: wall).next()
-    assert text[-12] >= "8"
-    assert message_id.uniq_id_wall_ms(text, wall + 1_000) == wall
-    assert message_id.uniq_id_wall_ms(text, wall + 10 * _DAY_MS) == wall  # the month before
-
-
-def test_a_producer_s_clock_may_be_a_bit_ahead() -> None:
-    wall = _wall(2022, 9, 19)
-    text = UniqIds(bytes(16), 1, lambda: wall).next()
-    assert message_id.uniq_id_wall_ms(text, wall - 1_000) == wall

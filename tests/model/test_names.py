@@ -51,8 +51,6 @@ def test_a_group_s_own_topics() -> None:
     assert not names.is_retry_topic("%DLQ%g")
     assert names.is_dlq_topic("%DLQ%g")
     assert not names.is_dlq_topic("g")
-    assert names.is_lmq("%LMQ%x")
-    assert not names.is_lmq("x")
 
 
 def test_system_names() -> None:

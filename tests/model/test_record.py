@@ -95,7 +95,6 @@ def _check_single_fields(
     assert record.size_at(buf, 5) == message.size
     assert record.magic_at(buf, 5) == (record.MAGIC_V2 if len(topic) > 127 else record.MAGIC_V1)
     assert record.body_crc_at(buf, 5) == message.body_crc
-    assert record.queue_id_at(buf, 5) == message.queue_id
     assert record.queue_offset_at(buf, 5) == message.queue_offset
     assert record.offset_at(buf, 5) == message.offset
     assert record.sys_flag_at(buf, 5) == message.sys_flag

@@ -14,7 +14,6 @@ def test_everything(expression: str | None, kind: str | None) -> None:
     data = build("T", expression, kind, 7)
     assert data == SubscriptionData("T", "*", sub_version=7)
     assert data.wants_all
-    assert data.accepts_code(123)
 
 
 def test_tags_carry_their_hashes() -> None:
@@ -23,8 +22,6 @@ def test_tags_carry_their_hashes() -> None:
     assert data.tags_set == ("a", "b")
     assert data.code_set == {java_hash("a"), java_hash("b")}
     assert not data.wants_all
-    assert data.accepts_code(java_hash("a"))
-    assert not data.accepts_code(java_hash("c"))
 
 
 def test_a_filter_takes_every_code_since_properties_decide() -> None:
@@ -32,7 +29,6 @@ def test_a_filter_takes_every_code_since_properties_decide() -> None:
     assert (data.sub_string, data.expression_type, data.tags_set) == ("a > 1", "SQL92", ())
     assert not data.is_tag
     assert not data.wants_all
-    assert data.accepts_code(1)
 
 
 @pytest.mark.parametrize(("expression", "kind"), [("||", "TAG"), ("", SQL92), (None, SQL92)])

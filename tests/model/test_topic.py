@@ -34,4 +34,3 @@ def test_permission_bits(perm: int, text: str) -> None:
     assert topic.format_perm(perm) == text
     assert topic.is_readable(perm) == ("R" in text)
     assert topic.is_writable(perm) == ("W" in text)
-    assert topic.is_inherited(perm) == ("X" in text)

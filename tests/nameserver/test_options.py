@@ -1,8 +1,8 @@
 import pytest
 
 from epochmq.base.errors import ConfigError
-from epochmq.base.options import describe
-from epochmq.nameserver.options import IGNORED, NamesrvOptions, load_options
+from epochmq.base.options import describe, load
+from epochmq.nameserver.options import IGNORED, NamesrvOptions
 
 
 def test_names_and_defaults_are_upstreams() -> None:
@@ -32,11 +32,14 @@ def test_nothing_that_reaches_the_network_or_the_disk_changes_at_runtime() -> No
 
 def test_a_properties_file_becomes_options() -> None:
     warnings: list[str] = []
-    options = load_options(
+    (options,) = load(
+        (NamesrvOptions,),
         {"listenPort": "19876", "serverWorkerThreads": "8", "enableControllerInNamesrv": "false"},
+        ignored=IGNORED,
         env={"HOME": "/h"},
         warn=warnings.append,
     )
+    assert isinstance(options, NamesrvOptions)
     assert options.listen_port == 19876
     assert options.kv_config_path == "/h/namesrv/kvConfig.json"
     assert len(warnings) == 1
@@ -44,7 +47,11 @@ def test_a_properties_file_becomes_options() -> None:
 
 def test_every_fault_is_one_line() -> None:
     with pytest.raises(ConfigError) as error:
-        load_options({"listenport": "1", "listenPort": "x", "enableControllerInNamesrv": "maybe"})
+        load(
+            (NamesrvOptions,),
+            {"listenport": "1", "listenPort": "x", "enableControllerInNamesrv": "maybe"},
+            ignored=IGNORED,
+        )
     text = str(error.value)
     assert len(error.value.problems) == 3
     assert "enableControllerInNamesrv" in text

@@ -3,12 +3,13 @@ import zlib
 
 import pytest
 from tests.nameserver.world import Asker, broker_ext, configs, header_of, text
+from tests.wire.bodies.compressed_registration import encode_compressed
 
 from epochmq.base import limits
 from epochmq.model.crc import crc32
 from epochmq.model.data_version import DataVersion
 from epochmq.wire.bodies.body import encode_body
-from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody, encode_compressed
+from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
 from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 
 EXT = broker_ext() | {"haServerAddr": "10.0.0.0:10912"}

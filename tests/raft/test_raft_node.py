@@ -140,9 +140,9 @@ def test_a_snapshot_stands_for_the_log_across_a_restart() -> None:
     cluster.elect("n0")
     for number in range(200):
         cluster.propose("n0", b"x%d" % number)
-    before = cluster.nodes["n0"].journal_bytes
+    before = cluster.nodes["n0"].statistics()["journalBytes"]
     cluster.compact("n0")
-    assert cluster.nodes["n0"].journal_bytes < before
+    assert cluster.nodes["n0"].statistics()["journalBytes"] < before
     cluster.propose("n0", b"last")
     cluster.crash("n0")
     cluster.effects.clear()

@@ -5,10 +5,11 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
+from tests.model.deflating import deflate
 
 from epochmq.model import batch, record
 from epochmq.model.batch import BatchEntry, BatchError
-from epochmq.model.compression import BadBody, deflate
+from epochmq.model.compression import BadBody
 from epochmq.model.host import format_addr, pack
 from epochmq.model.message import StoredMessage
 from epochmq.model.message_id import offset_id

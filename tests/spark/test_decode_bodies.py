@@ -4,10 +4,10 @@ import sys
 
 import numpy as np
 import pytest
+from tests.model.deflating import deflate
 from tests.spark.records import BROKER, CODECS, listed, plain
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.model.compression import deflate
 from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4, COMPRESSION_ZSTD
 from epochmq.spark import decode_bodies, decode_heads
 from epochmq.spark.decode import Decoder

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.model.deflating import deflate
 from tests.spark.records import BROKER, WRAPPED, inner, listed, plain, slow
 
 from epochmq.model.batch import BatchEntry
-from epochmq.model.compression import deflate
 from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_ZLIB
 from epochmq.spark import decode_bodies, decode_heads
 from epochmq.spark.decode import Decoder

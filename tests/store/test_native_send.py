@@ -9,7 +9,7 @@ from epochmq.model.record import decode_all
 from epochmq.store.native import library
 from epochmq.store.native_send import MESSAGES_MAX, SendRun, SendTexts
 from epochmq.wire.frame import PREFIX
-from epochmq.wire.headers.fast_headers import decode_send
+from epochmq.wire.headers.fast_headers import decode_hot
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=library.which())
 
@@ -154,7 +154,7 @@ def test_which_headers_are_ordinary(old: str, new: str, taken: bool) -> None:
     assert header != HEADER
     run = opened()
     assert bool(take(run, frame(header))) == taken
-    envelope = decode_send(header)
+    envelope = decode_hot(header)
     assert envelope is not None or not taken
     if taken:
         assert run.unpack()[0].opaque == 5

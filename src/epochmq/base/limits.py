@@ -60,7 +60,6 @@ DIGEST_RUNS_MAX = 4
 """Requests for digests that one broker works at."""
 BULK_UNSENT_BYTES_MAX = 16 * 1024 * 1024
 """Answers of one loop turn that may wait for a connection that asks for more by a bulk read."""
-QUERY_COUNT_MAX = 64
 QUEUES_PER_TOPIC_MAX = 1024
 
 CONNECTIONS_MAX = 20_000

@@ -46,8 +46,6 @@ class Safeguards:
     """Past its lease a master acknowledges only what the whole set holds (ADR 0044, S26)."""
 
     # Brokers without a controller, and routes.
-    outlet_advances_after_ack: bool = True
-    pre_online_version_check: bool = True
     lock_quorum: bool = True
     route_picks_highest_epoch: bool = True
 

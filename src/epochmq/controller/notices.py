@@ -5,6 +5,7 @@ A notice that never arrives is no disaster: brokers poll, and ours read the answ
 
 from dataclasses import dataclass
 
+from epochmq.base.backoff import backoff_ms
 from epochmq.controller.controller_context import ControllerContext
 from epochmq.controller.controller_effects import Notify
 from epochmq.controller.controller_state import BrokerGroup, BrokerReplica, Key, set_body
@@ -59,7 +60,7 @@ class Notices:
         if acknowledged or notice.tries >= TRIES_MAX:
             del self._open[notice.key, notice.broker_id]
             return
-        wait_ms = min(FIRST_RETRY_MS << (notice.tries - 1), LAST_RETRY_MS)
+        wait_ms = backoff_ms(notice.tries - 1, FIRST_RETRY_MS, LAST_RETRY_MS)
         notice.next_at_ms = self._context.now + wait_ms
 
     def tick(self) -> None:

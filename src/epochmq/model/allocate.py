@@ -110,8 +110,6 @@ def _index(client: str, clients: Sequence[str]) -> int:
 
 AVG = "AVG"
 AVG_BY_CIRCLE = "AVG_BY_CIRCLE"
-CONFIG = "CONFIG"
-MACHINE_ROOM = "MACHINE_ROOM"
 CONSISTENT_HASH = "CONSISTENT_HASH"
 
 STRATEGIES: dict[str, Strategy] = {
@@ -120,11 +118,3 @@ STRATEGIES: dict[str, Strategy] = {
     CONSISTENT_HASH: consistent_hash(),
 }
 """Those that need no settings of their own; a broker serves the first two."""
-
-
-def strategy(name: str) -> Strategy:
-    """The strategy of that name; UsageError for an unknown one."""
-    found = STRATEGIES.get(name)
-    if found is None:
-        raise UsageError(f"no allocation strategy {name!r}; use one of {', '.join(STRATEGIES)}")
-    return found

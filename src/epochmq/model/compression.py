@@ -1,4 +1,4 @@
-"""Message bodies squeezed and bounded unsqueezed: zlib built in, LZ4 frame and zstd by an extra."""
+"""Inflates message bodies within a limit: zlib is built in, LZ4 frame and zstd are an extra."""
 
 import zlib
 from typing import Any
@@ -7,10 +7,6 @@ from epochmq.base import limits
 from epochmq.base.errors import EnvironmentFault, PeerError
 from epochmq.base.ports import Buffer
 from epochmq.model import sys_flag as flags
-
-LEVEL = 5
-"""Upstream producers' zlib level; they compress bodies from COMPRESS_FROM_BYTES on."""
-COMPRESS_FROM_BYTES = 4096
 
 
 class BadBody(PeerError):
@@ -33,19 +29,6 @@ def inflate(body: Buffer, sys_flag: int, limit: int = limits.FRAME_BYTES_MAX) ->
     if kind == flags.COMPRESSION_ZSTD:
         return _inflate_zstd(body, limit)
     raise BadBody(f"the body is compressed by an unknown codec, number {kind >> 8}")
-
-
-def deflate(body: Buffer, kind: int = flags.COMPRESSION_ZLIB, level: int = LEVEL) -> bytes:
-    """`body` compressed; the caller sets COMPRESSED | `kind` in the message's sys_flag."""
-    if kind in (flags.COMPRESSION_LEGACY, flags.COMPRESSION_ZLIB):
-        return zlib.compress(body, level)
-    if kind == flags.COMPRESSION_LZ4:
-        squeezed: bytes = _lz4().compress(body)
-        return squeezed
-    if kind == flags.COMPRESSION_ZSTD:
-        squeezed = _zstd().ZstdCompressor(level=level).compress(body)
-        return squeezed
-    raise CodecMissing(f"there is no codec number {kind >> 8}; use zlib, LZ4 or zstd")
 
 
 def _inflate_zlib(body: Buffer, limit: int) -> bytes:

@@ -26,9 +26,4 @@ def parse(text: str) -> tuple[int, ...]:
     return tuple(int(match[1]) * _UNIT_MS[match[2]] for match in found if match)
 
 
-def clamp(level: int, levels: tuple[int, ...]) -> int:
-    """`level`, or the highest one when it is above; levels below 1 stay as they are."""
-    return min(level, len(levels))
-
-
 DEFAULT = parse(DEFAULT_TEXT)

@@ -40,10 +40,6 @@ class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
         """Whether every message of the topic is wanted."""
         return self.is_tag and (not self.sub_string or self.sub_string == SUB_ALL)
 
-    def accepts_code(self, code: int) -> bool:
-        """Whether a message whose consume queue unit has `code` may be wanted (hashes collide)."""
-        return not self.is_tag or code in self.code_set or self.wants_all
-
 
 def build(
     topic: str, expression: str | None, expression_type: str | None = TAG, version: int = 0

@@ -78,12 +78,3 @@ def month_start(wall_ms: int, utc_offset_ms: int = 0) -> int:
     local = _EPOCH + timedelta(milliseconds=wall_ms + utc_offset_ms)
     first = local.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return (first - _EPOCH) // timedelta(milliseconds=1) - utc_offset_ms
-
-
-def uniq_id_wall_ms(text: str, near_wall_ms: int, utc_offset_ms: int = 0) -> int:
-    """When a client id was drawn; it says no month, so the latest one not after `near_wall_ms`."""
-    since = int.from_bytes(_unhex(text)[-6:-2], "big")  # a month is longer than int32 reaches
-    start = month_start(near_wall_ms, utc_offset_ms)
-    if start + since > near_wall_ms + _HOUR_MS:  # an hour: two machines' clocks may differ
-        start = month_start(start - 1, utc_offset_ms)
-    return start + since

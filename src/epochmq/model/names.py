@@ -7,9 +7,7 @@ from epochmq.base.errors import HeaderError, Refused
 
 RETRY = "%RETRY%"
 DLQ = "%DLQ%"
-LMQ = "%LMQ%"
 SYSTEM_PREFIX = "rmq_sys_"
-STATIC_TOPIC_PREFIX = "__syslo__"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 DEFAULT_TOPIC = "TBW102"
@@ -52,7 +50,6 @@ NOT_SENDABLE_TOPICS = frozenset(
 )
 
 TOOLS_GROUP = "TOOLS_CONSUMER"
-INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 SYSTEM_GROUPS = frozenset(
     {
         TOOLS_GROUP,
@@ -127,10 +124,6 @@ def is_retry_topic(name: str) -> bool:
 
 def is_dlq_topic(name: str) -> bool:
     return name.startswith(DLQ)
-
-
-def is_lmq(name: str) -> bool:
-    return name.startswith(LMQ)
 
 
 def is_system_topic(name: str) -> bool:

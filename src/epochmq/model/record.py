@@ -32,9 +32,7 @@ BLANK = struct.Struct(">II")
 TRAILING_BLANK_BYTES = 8
 """A file keeps room for the filler: a record fits only when so much stays free."""
 
-SIZE_AT = 0
 MAGIC_AT = 4
-QUEUE_ID_AT = 12
 QUEUE_OFFSET_AT = 20
 OFFSET_AT = 28
 SYS_FLAG_AT = 36
@@ -280,10 +278,6 @@ def magic_at(buf: Buffer, pos: int) -> int:
 
 def body_crc_at(buf: Buffer, pos: int) -> int:
     return int(_U32.unpack_from(buf, pos + 8)[0])
-
-
-def queue_id_at(buf: Buffer, pos: int) -> int:
-    return int(_I32.unpack_from(buf, pos + QUEUE_ID_AT)[0])
 
 
 def queue_offset_at(buf: Buffer, pos: int) -> int:

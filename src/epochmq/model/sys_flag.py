@@ -23,17 +23,6 @@ COMPRESSION_LZ4 = 0x100
 COMPRESSION_ZSTD = 0x200
 COMPRESSION_ZLIB = 0x300
 
-PULL_COMMIT = 0x1
-PULL_SUSPEND = 0x2
-PULL_SUBSCRIPTION = 0x4
-PULL_CLASS_FILTER = 0x8
-PULL_LITE = 0x10
-"""The PULL_ bits belong to a pull request's own `sysFlag`, another field of that name (2.2)."""
-
-TOPIC_UNIT = 0x1
-TOPIC_UNIT_SUB = 0x2
-"""Bits of a topic's `topicSysFlag`."""
-
 
 def transaction_type(sys_flag: int) -> int:
     """One of TX_NONE, TX_PREPARED, TX_COMMIT, TX_ROLLBACK."""

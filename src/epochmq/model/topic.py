@@ -43,11 +43,6 @@ def is_writable(perm: int) -> bool:
     return perm & PERM_WRITE != 0
 
 
-def is_inherited(perm: int) -> bool:
-    """Whether topics may be created on send from this one."""
-    return perm & PERM_INHERIT != 0
-
-
 def format_perm(perm: int) -> str:
     """`RW-` style text, as tools print it."""
     marks = ((PERM_READ, "R"), (PERM_WRITE, "W"), (PERM_INHERIT, "X"))

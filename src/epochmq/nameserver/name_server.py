@@ -12,6 +12,7 @@ from typing import Protocol
 from epochmq.base import limits
 from epochmq.base.errors import EpochError, NotReachable, PeerError
 from epochmq.base.ports import Clock, Disk
+from epochmq.base.task_set import TaskSet
 from epochmq.nameserver.kv_config import KvConfig
 from epochmq.nameserver.name_server_node import NameServerNode
 from epochmq.nameserver.namesrv_request_table import handlers
@@ -79,8 +80,7 @@ class NameServer:
         self._kv_waits: list[tuple[Session, Command]] = []
         self._kv_writer: asyncio.Task[None] | None = None
         self.node.save_kv = self._save_kv
-        self._scanner: asyncio.Task[None] | None = None
-        self._sending: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     async def start(self) -> None:
         """Load the key-value configuration and listen.
@@ -96,21 +96,14 @@ class NameServer:
         self.port = await self._server.start(
             options.bind_address, options.listen_port, sink, tls=self._tls
         )
-        self._scanner = asyncio.create_task(self._scan())
+        self._tasks.spawn(self._scan())
 
     async def stop(self, grace_ms: int = 3_000) -> None:
         """Close all connections and end all tasks; may be called more than once."""
         if self._kv_writer is not None:
             await asyncio.wait([self._kv_writer])
         self._kv_thread.close()
-        tasks = [*self._sending]
-        if self._scanner is not None:
-            tasks.append(self._scanner)
-            self._scanner = None
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await self._tasks.close()
         if self._guest is not None:
             await self._guest.stop()
         await self._server.stop(grace_ms)
@@ -156,9 +149,7 @@ class NameServer:
         """Tell brokers of changes of their group's smallest id; nobody waits for that."""
         for notice in self.node.table.pop_notices():
             for addr in notice.to:
-                task = asyncio.create_task(self._notify(addr, notice))
-                self._sending.add(task)
-                task.add_done_callback(self._sending.discard)
+                self._tasks.spawn(self._notify(addr, notice))
 
     async def _notify(self, addr: str, notice: MinIdNotice) -> None:
         header = NotifyMinBrokerIdChangeHeader(

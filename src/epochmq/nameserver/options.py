@@ -1,9 +1,8 @@
 """Options of a name server, spelled as in RocketMQ; defaults are RocketMQ's unless said."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from epochmq.base.options import PATH, load, option
+from epochmq.base.options import PATH, option
 from epochmq.runtime.tls import TlsOptions
 
 IGNORED = frozenset(
@@ -104,15 +103,3 @@ class NamesrvOptions(TlsOptions):
         "info", "What is logged.", choices=("debug", "info", "warning", "error")
     )
     log_file: str = option("", "Log to this file too, rotated; empty for stderr only.", unit=PATH)
-
-
-def load_options(
-    properties: Mapping[str, str],
-    *,
-    env: Mapping[str, str] | None = None,
-    warn: Callable[[str], None] | None = None,
-) -> NamesrvOptions:
-    """Typed options of a properties file; `ConfigError` has one line for each fault in it."""
-    (options,) = load((NamesrvOptions,), properties, ignored=IGNORED, env=env, warn=warn)
-    assert isinstance(options, NamesrvOptions)
-    return options

@@ -178,11 +178,6 @@ class Journal:
 
     # Writing ----------------------------------------------------------------------------------
 
-    @property
-    def is_dirty(self) -> bool:
-        """Something is remembered, urgent or not."""
-        return bool(self._batch.records) or self._batch.whole is not None
-
     def pop_writes(self) -> Callable[[], None]:
         """The blocking call that puts everything remembered so far on the device.
 

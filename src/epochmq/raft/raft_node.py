@@ -180,11 +180,6 @@ class RaftNode:
         """The highest index of which effects were given."""
         return self._applied
 
-    @property
-    def journal_bytes(self) -> int:
-        """Size of the journal, from which to see that it is time to compact."""
-        return self._journal.end
-
     def next_deadline(self) -> int:
         return self.core.next_deadline()
 

@@ -13,6 +13,7 @@ from typing import Protocol
 from epochmq.base.errors import EpochError, OurBug, check
 from epochmq.base.ports import Blocking, Clock
 from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.base.task_set import TaskSet
 from epochmq.replication.ack_policy import AckStatus, Done
 from epochmq.replication.ha_info import ha_info
 from epochmq.replication.link import Speeds
@@ -260,7 +261,7 @@ class ReplicationService(Shell):
         node.read_clock = clock.now_ms
         node.on_confirm = on_confirm
         self._blocking = blocking
-        self._steps: set[asyncio.Task[None]] = set()
+        self._steps = TaskSet()
 
     async def stop(self) -> None:
         """No role, no links, no listener, nothing on its way to the disk."""
@@ -269,8 +270,7 @@ class ReplicationService(Shell):
 
     async def _steps_done(self) -> None:
         """Nothing is on its way to the disk: a cut of the log goes on after its link is gone."""
-        while self._steps:
-            await asyncio.wait(self._steps)
+        await self._steps.drain()
 
     # Roles ------------------------------------------------------------------------------------
 
@@ -416,9 +416,7 @@ class ReplicationService(Shell):
         if self._blocking is None:
             run_inline(call, then)
             return
-        task = asyncio.create_task(self._step(call, then), name="replication-step")
-        self._steps.add(task)
-        task.add_done_callback(self._steps.discard)
+        self._steps.spawn(self._step(call, then), name="replication-step")
 
     async def _step(self, call: Callable[[], None], then: Then) -> None:
         error: EpochError | None = None

@@ -305,19 +305,3 @@ def narrow(code: int) -> int:
 def widen(code: int) -> int:
     """A request code read from a binary header; POP codes get their lost high bits back."""
     return _WIDE.get(code & 0xFFFF, code)
-
-
-def request_name(code: int) -> str:
-    """The name of a request code for logs and statistics, `CODE_<n>` when there is none."""
-    try:
-        return RequestCode(code).name
-    except ValueError:
-        return f"CODE_{code}"
-
-
-def response_name(code: int) -> str:
-    """The name of a response code for messages, `CODE_<n>` when there is none."""
-    try:
-        return ResponseCode(code).name
-    except ValueError:
-        return f"CODE_{code}"

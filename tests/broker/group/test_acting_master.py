@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from epochmq.base.unbounded import FOREVER
 from epochmq.broker.group.acting_master import (
     CONFIRM_MS,
-    NEVER,
     REGISTER_AGAIN_MS,
     Act,
     Acting,
@@ -467,7 +467,7 @@ def test_deadlines_and_figures() -> None:
     assert world.core.next_deadline() == 2_000
     alone = Acting(OPTIONS, (), 0)
     assert alone.tick(0, VERSION) == []
-    assert alone.next_deadline() == NEVER
+    assert alone.next_deadline() == FOREVER
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import pytest
 from tests.broker.group.dialogue import CONTROLLERS, LEASE_MS, Dialogue, answer, group
 
+from epochmq.base.unbounded import FOREVER
 from epochmq.broker.group.broker_identity import Known
 from epochmq.broker.group.group_membership import FLOOR_RETRY_MS, NOTICE_MS
-from epochmq.broker.group.lease import FOREVER
 from epochmq.broker.group.member_options import LogState
 from epochmq.broker.group.membership_effects import (
     BecomeFollower,

@@ -2,7 +2,8 @@
 
 from tests.broker.group.dialogue import LEASE_MS, Dialogue, answer, group
 
-from epochmq.broker.group.lease import FOREVER, Lease
+from epochmq.base.unbounded import FOREVER
+from epochmq.broker.group.lease import Lease
 from epochmq.broker.group.membership_effects import Question
 from epochmq.wire.codes import ResponseCode as Code
 

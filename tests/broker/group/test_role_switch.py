@@ -2,9 +2,10 @@
 
 from tests.broker.broker_harness import BrokerHarness, pull, send
 
+from epochmq.base.unbounded import FOREVER
 from epochmq.broker.group.membership_effects import BecomeFollower, BecomeMaster
 from epochmq.broker.group.role_switch import RoleSwitch
-from epochmq.broker.serving.group_position import FOREVER, GroupPosition
+from epochmq.broker.serving.group_position import GroupPosition
 from epochmq.broker.serving.roles import Role
 
 

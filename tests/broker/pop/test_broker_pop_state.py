@@ -15,9 +15,9 @@ from tests.broker.broker_harness import ext
 from tests.broker.pop_harness import PopHarness, Popped, ack, hide
 
 from epochmq.base import limits
+from epochmq.base.unbounded import FOREVER
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, WriteOutcome
 from epochmq.broker.pop import revive_driver
-from epochmq.broker.serving.group_position import FOREVER
 from epochmq.broker.serving.roles import Role
 from epochmq.store.draft import Draft
 

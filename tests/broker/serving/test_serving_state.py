@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import OurBug
-from epochmq.broker.serving.group_position import FOREVER
+from epochmq.base.unbounded import FOREVER
 from epochmq.broker.serving.roles import HELD_MASTER, ROLES, TRANSITIONS, Role
 from epochmq.broker.serving.serving_state import Serving
 

@@ -23,12 +23,12 @@ def test_what_was_committed_survives_a_restart() -> None:
 def test_a_long_log_becomes_a_snapshot() -> None:
     world = World(snapshot_entries=10)
     found = brokers(world)
-    size = world.leader.raft.journal_bytes
+    size = world.leader.raft.statistics()["journalBytes"]
     for round in range(30):
         assert found[0].alter([1, 2] if round % 2 == 0 else [1, 2, 3]).code == 0
         found[1].beat()
         found[2].beat()
-    assert world.leader.raft.journal_bytes < size + 3_000
+    assert world.leader.raft.statistics()["journalBytes"] < size + 3_000
     before = world.leader.machine.state_hash()
     world.stop("n0")
     world.start("n0")

@@ -16,15 +16,6 @@ def test_round_trip(cls: type, data: st.DataObject) -> None:
     check_body_trip(data.draw(values(cls)))
 
 
-def test_bare_queue_ids() -> None:
-    data = b'{"dataVersion":{"counter":1},"offsetTable":{"T@g":{0:5,1:6}}}'
-    assert decode_body(offset_bodies.ConsumerOffsetTable, data).offset_table == {
-        "T@g": {0: 5, 1: 6}
-    }
-    levels = decode_body(offset_bodies.DelayOffsetTable, b'{"offsetTable":{3:7}}')
-    assert levels.offset_table == {3: 7}
-
-
 def test_a_reset_for_both_kinds_of_clients() -> None:
     queue = MessageQueue("T", "b", 0)
     body = offset_bodies.ResetOffsetBody(mq_map_encode([(queue, 5)]))

@@ -6,6 +6,7 @@ from struct import pack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.wire.bodies.compressed_registration import encode_compressed
 
 from epochmq.base.errors import HeaderError
 from epochmq.base.limits import REGISTER_BODY_BYTES_MAX
@@ -15,7 +16,6 @@ from epochmq.wire.bodies import namesrv_bodies
 from epochmq.wire.bodies.namesrv_bodies import (
     RegisterBrokerBody,
     decode_compressed,
-    encode_compressed,
 )
 from epochmq.wire.bodies.topic_bodies import TopicConfigTable, TopicQueueMappingInfo
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.wire.trips import FULL_TEXT, check_header_trip, header_classes, values
 
-from epochmq.wire.header import decode_header, encode_header
+from epochmq.wire.header import encode_header
 from epochmq.wire.headers import group_headers
 
 
@@ -13,11 +13,6 @@ from epochmq.wire.headers import group_headers
 @given(data=st.data())
 def test_round_trip(cls: type, data: st.DataObject) -> None:
     check_header_trip(data.draw(values(cls, FULL_TEXT)))
-
-
-def test_a_heartbeat_of_53_has_an_empty_header() -> None:
-    assert encode_header(group_headers.HeartbeatHeader()) == {}
-    assert decode_header(group_headers.HeartbeatHeader, None) == group_headers.HeartbeatHeader()
 
 
 def test_v2_heartbeat_marks() -> None:

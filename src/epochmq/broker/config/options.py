@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from epochmq.base import limits
 from epochmq.base.errors import ConfigError, Refused
 from epochmq.base.options import change, load, option
+from epochmq.base.unbounded import LONG_MAX
 from epochmq.broker.config.feature_keys import (
     ActingKeys,
     AssignKeys,
@@ -40,7 +41,6 @@ from epochmq.runtime.tls import ENFORCING
 
 FAST_PORT_STEP = -2
 HA_PORT_STEP = 1
-_LONG_MAX = 2**63 - 1
 _DAY_MS = 86_400_000
 _MEMORY_BYTES = 8 * 1024**3
 
@@ -66,7 +66,7 @@ class BrokerOptions(
         "0 is the master of the group, slaves have more; controllers give their own ids, so that"
         " RocketMQ's -1 will do in controller mode.",
         low=-1,
-        high=_LONG_MAX,
+        high=LONG_MAX,
     )
     namesrv_addr: str = option("", "Name servers, as 'host:port;host:port'.")
     broker_ip1: str = option(
@@ -139,7 +139,7 @@ class BrokerOptions(
 
     # Producers and tracing.
     start_accept_send_request_time_stamp: int = option(
-        0, "Refuse sends before this wall time.", mutable=True, low=0, high=_LONG_MAX, unit="ms"
+        0, "Refuse sends before this wall time.", mutable=True, low=0, high=LONG_MAX, unit="ms"
     )
     region_id: str = option("DefaultRegion", "Written into messages as MSG_REGION.")
     trace_on: bool = option(True, "Written into messages as TRACE_ON.", mutable=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from epochmq.base.limits import HA_BATCH_BYTES_MAX
 from epochmq.base.options import option
+from epochmq.base.unbounded import LONG_MAX
 
 _HOUR_MS = 3_600_000
 _INT_MAX = 2**31 - 1
-_LONG_MAX = 2**63 - 1
 _MIB = 1024 * 1024
 
 
@@ -147,7 +147,7 @@ class ReplicaKeys:
         256 * _MIB,
         "A slave further behind does not count for sends, without controllers.",
         low=1,
-        high=_LONG_MAX,
+        high=LONG_MAX,
         unit="bytes",
     )
     ha_send_heartbeat_interval: int = option(
@@ -158,7 +158,7 @@ class ReplicaKeys:
     )
     ha_flow_control_enable: bool = option(False, "Bound what replication may send a second.")
     max_ha_transfer_byte_in_second: int = option(
-        100 * _MIB, "That bound.", low=1024, high=_LONG_MAX, unit="bytes"
+        100 * _MIB, "That bound.", low=1024, high=LONG_MAX, unit="bytes"
     )
     slave_metadata_period: int = option(
         1000,

@@ -1,10 +1,10 @@
 """Asks the name servers for the routes that the broker's clients want shares of."""
 
-import asyncio
 import logging
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.ports import Clock
+from epochmq.base.task_set import TaskSet
 from epochmq.broker.consume.route_book import Queues, RouteBook, Waiter
 from epochmq.model.topic import PERM_READ, MessageQueue, TopicRouteData
 from epochmq.runtime.peers import Peers
@@ -26,7 +26,7 @@ class RouteWatch:
         self._peers = peers
         self._addresses = addresses
         self._clock = clock
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls = TaskSet()
 
     def find(self, topic: str, waiter: Waiter) -> None:
         """`RouteBook.find`; what has to be asked for is asked for at once."""
@@ -37,19 +37,14 @@ class RouteWatch:
     def tick(self, now: int) -> None:
         """Start the questions that are due; each runs by itself."""
         for topic in self.core.due(now):
-            task = asyncio.get_running_loop().create_task(self._ask(topic))
-            self._calls.add(task)
-            task.add_done_callback(self._calls.discard)
+            self._calls.spawn(self._ask(topic))
 
     def next_deadline(self) -> int | None:
         return self.core.next_deadline()
 
     async def close(self) -> None:
         """Ask no more; who still waits goes with its connection."""
-        for task in self._calls:
-            task.cancel()
-        if self._calls:
-            await asyncio.wait(self._calls)
+        await self._calls.close()
         await self._peers.close()
 
     async def _ask(self, topic: str) -> None:

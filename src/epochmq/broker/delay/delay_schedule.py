@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from epochmq.base.backoff import backoff_ms
 from epochmq.base.errors import check
 from epochmq.model.data_version import DataVersion
 from epochmq.store.append import CLOCK_STEP_MS
@@ -173,7 +174,7 @@ class Schedule:
         level = self._levels[number]
         level.batch = max(level.batch // 4, 1)
         level.busy = False
-        level.look_at = wall + min(RETRY_MS << min(level.failures, 10), RETRY_MAX_MS)
+        level.look_at = wall + backoff_ms(level.failures, RETRY_MS, RETRY_MAX_MS)
         level.failures += 1
 
     def arrived(self, number: int) -> None:

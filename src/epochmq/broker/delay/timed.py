@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from epochmq.base.limits import PROPERTIES_BYTES_MAX
+from epochmq.base.unbounded import LONG_MAX
 from epochmq.broker.delay.delayed import index_keys
 from epochmq.model import properties as props
 from epochmq.model import record
@@ -38,7 +39,6 @@ from epochmq.store.draft import Draft, PutStatus
 
 _QUEUE_ID_DIGITS_MAX = 9
 _NUMBER_LENGTH_MAX = 20
-_LONG_MAX = 2**63 - 1
 _PRECISION_MAX_MS = 1000
 _ROOM_BYTES = 128
 """Properties that the broker adds later must fit as well."""
@@ -59,7 +59,7 @@ def _long(text: str) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if len(text) > _NUMBER_LENGTH_MAX or not digits.isascii() or not digits.isdecimal():
         raise ValueError(f"{text[:_NUMBER_LENGTH_MAX]!r} is no number of milliseconds or seconds")
-    if abs(int(text)) > _LONG_MAX:
+    if abs(int(text)) > LONG_MAX:
         raise ValueError(f"{text} is too large")
     return int(text)
 

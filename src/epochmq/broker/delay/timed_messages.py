@@ -26,6 +26,7 @@ from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from epochmq.base.backoff import backoff_ms
 from epochmq.base.errors import check
 from epochmq.store.timer.timer_checkpoint import OLDER_MAX, OlderProgress
 from epochmq.store.timer.wheel import DEFAULT, DELETE, ROLL
@@ -425,7 +426,7 @@ class Timer:
         stop = bisect_right(due, again[-1], at)
         self._due = array("Q", sorted(again + due[at:stop].tolist())) + due[stop:]
         self._at = 0
-        self._retry_at = wall + min(RETRY_MS << min(self._failures, 10), RETRY_MAX_MS)
+        self._retry_at = wall + backoff_ms(self._failures, RETRY_MS, RETRY_MAX_MS)
         self._failures += 1
 
     def advance(self, wall: int, position: int) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault
+from epochmq.base.unbounded import UNLIMITED
 from epochmq.broker.delay.slot_reading import SlotReading, merged, takes_back
 from epochmq.broker.delay.timed import (
     WheelMessage,
@@ -48,7 +49,6 @@ UNITS_COUNT = 4096
 """Units of one slot collected in one tick (merged: see `MERGED_PER_READ`)."""
 CLEAN_MS = 60_000
 _READ_BYTES = 1 << 30
-_FAR = 1 << 62
 
 log = logging.getLogger(__name__)
 
@@ -249,7 +249,7 @@ class TimerDriver:
         self._backlog = False
         if not self.delivers and not core.catching_up:
             return
-        stop = core.covered if core.catching_up else _FAR
+        stop = core.covered if core.catching_up else UNLIMITED
         count = min(ENQUEUE_COUNT, stop - core.cursor)
         waits = self._store.waits(core.cursor, count)
         if waits:

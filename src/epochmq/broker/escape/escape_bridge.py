@@ -25,6 +25,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from epochmq.base import limits
+from epochmq.base.backoff import backoff_ms
 from epochmq.broker.escape.forward_batch import ForwardBatch, ForwardedMessage, ForwardItem, Where
 from epochmq.broker.escape.masters import Masters, Wants
 from epochmq.broker.internal_writes.internal_writer import Done, WriteOutcome
@@ -237,7 +238,7 @@ class Escape:
         heapq.heappush(self._plan, (at_ms, forward_item.id, forward_item))
 
     def _pause(self, forward_item: ForwardItem, now: int) -> int:
-        pause = min(PAUSE_MS << min(forward_item.failures, 10), PAUSE_MAX_MS)
+        pause = backoff_ms(forward_item.failures, PAUSE_MS, PAUSE_MAX_MS)
         forward_item.failures += 1
         return now + pause
 

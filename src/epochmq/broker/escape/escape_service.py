@@ -6,10 +6,10 @@ name servers who the masters are and where topics are, while there is something 
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from epochmq.base.errors import EpochError, NotReachable
+from epochmq.base.task_set import TaskSet
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.escape.escape_bridge import Escape, ForwardItems, SendOutcome
 from epochmq.broker.escape.forward_batch import (
@@ -72,7 +72,7 @@ class EscapeService:
         self._addresses = list(addresses)
         self._remote = options.enable_remote_escape
         self._group = f"InnerProducerGroup_{options.broker_name}_{options.broker_id}"
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._asked = False
         self._stopped = False
         self._refusal = ""
@@ -137,7 +137,7 @@ class EscapeService:
         if config is None or address is None or now < self._make_ms:
             return
         self._make_ms = now + MAKE_PAUSE_MS
-        self._start(self._create(address, config))
+        self._tasks.spawn(self._create(address, config))
 
     async def _create(self, address: str, config: TopicConfig) -> None:
         command = request(RequestCode.UPDATE_AND_CREATE_TOPIC, creation(config))
@@ -162,12 +162,12 @@ class EscapeService:
         if self._stopped:
             return
         for send in core.sends(now):
-            self._start(self._send(send))
+            self._tasks.spawn(self._send(send))
         wants = core.asks(now)
         if wants.groups:
-            self._start(self._ask_groups())
+            self._tasks.spawn(self._ask_groups())
         for topic in wants.topics:
-            self._start(self._ask_topic(topic))
+            self._tasks.spawn(self._ask_topic(topic))
 
     def next_deadline(self) -> int | None:
         return self.core.next_deadline()
@@ -176,10 +176,7 @@ class EscapeService:
         """Nothing is handed over any more; who waits hears LATER."""
         self._stopped = True
         self.core.stop()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.close()
         await self._peers.close()
 
     def figures(self, now: int) -> dict[str, str]:
@@ -205,11 +202,6 @@ class EscapeService:
     def _run(self) -> None:
         self._asked = False
         self.tick(self._node.clock.now_ms())
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # Sending ---------------------------------------------------------------------------------
 
@@ -255,7 +247,7 @@ class EscapeService:
         found = self._halves.follow(header, key)
         if found is None or self._stopped:
             return False
-        self._start(self._end(*found, answer))
+        self._tasks.spawn(self._end(*found, answer))
         return True
 
     async def _end(self, address: str, header: EndTransactionHeader, answer: Answer) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from epochmq.base import limits
+from epochmq.base.backoff import backoff_ms
 from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.model.revive_routing import place_of
 
@@ -154,7 +155,7 @@ class Masters:
         if rest is not None and rest.until_ms > now:
             return  # another of those that were under way together
         failures = 0 if rest is None else rest.failures + 1
-        pause = min(REST_MS << min(failures, 10), REST_MAX_MS)
+        pause = backoff_ms(failures, REST_MS, REST_MAX_MS)
         self._rests[name] = _Rest(failures, now + pause)
         self.look_again(now)
 

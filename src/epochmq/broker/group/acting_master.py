@@ -25,6 +25,7 @@ monotonic ms; the shell sends, and reports what came.
 
 from dataclasses import dataclass
 
+from epochmq.base.unbounded import FOREVER
 from epochmq.broker.group.name_servers_view import (
     GroupView,
     NameServerAnswer,
@@ -461,13 +462,10 @@ class Acting:
         wanted = [at for address, at in self._poll_at.items() if address not in self._polling]
         if self.registers and self.view.servers:
             wanted.append(self._beat_at)
-        return min(wanted, default=NEVER)
+        return min(wanted, default=FOREVER)
 
     def statistics(self) -> dict[str, int]:
         return {"acting": int(self.acting), **self.view.statistics()}
-
-
-NEVER = 2**62
 
 
 def _whether_it_serves() -> Command:

@@ -4,13 +4,13 @@ Runs on every plain broker with enableSlaveActingMaster, whatever its role: name
 often, and `core.view` always says who is in the group.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError
+from epochmq.base.task_set import TaskSet
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.config.replica_keys import addresses
 from epochmq.broker.context.broker_context import BrokerContext
@@ -75,7 +75,7 @@ class ActingService:
         tls = client_tls(options)
         self._servers = Peers(on_close=self._lost, tls=tls)
         self._brokers = Peers(connect_timeout_ms=PROBE_TIMEOUT_MS, tls=tls)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._stopped = False
         self.core.ready = node.disk.exists(COPIED_FILE)
         self.in_debt = False
@@ -110,10 +110,7 @@ class ActingService:
         self._stopped = True
         if self._unwritten:
             self._write_debt()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.close()
         await self._servers.close()
         await self._brokers.close()
 
@@ -212,9 +209,7 @@ class ActingService:
         if self._stopped:
             work.close()
             return
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.spawn(work)
 
     async def _beat(self, beat: Beat) -> None:
         """A heartbeat that does not arrive says the same as none."""

@@ -16,6 +16,7 @@ import msgspec
 from epochmq.base.errors import HeaderError, StoreDamaged
 from epochmq.base.limits import EPOCH_MAX
 from epochmq.base.ports import Disk
+from epochmq.base.unbounded import LONG_MAX
 from epochmq.model.crc import crc32
 from epochmq.model.saved_file import Edited, check_seal, edited, seal
 from epochmq.wire.bodies.body import decode_body
@@ -27,7 +28,6 @@ IDENTITY = "brokerIdentity"
 UNCLEAN = "unclean"
 """In the place of a boot: a start may have lost messages, and the controllers may not know."""
 _SEPARATOR = "#"
-_ID_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class IdentityFiles:
 
     def _id(self, text: str) -> int:
         broker_id = int(text)
-        if not 0 < broker_id <= _ID_MAX:
+        if not 0 < broker_id <= LONG_MAX:
             raise StoreDamaged(f"{self._path} holds the id {text}; ids start at 1")
         return broker_id
 

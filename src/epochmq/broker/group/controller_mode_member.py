@@ -14,6 +14,8 @@ from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError, NotReachable, OurBug
 from epochmq.base.ports import Blocking
+from epochmq.base.task_set import TaskSet
+from epochmq.base.unbounded import FOREVER, LONG_MAX
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group import membership_effects as todo
 from epochmq.broker.group.broker_identity import IdentityFiles
@@ -30,7 +32,7 @@ from epochmq.broker.group.metadata_sync_service import ReplicaSyncService
 from epochmq.broker.group.replicated_tables import Tables
 from epochmq.broker.group.role_switch import RoleSwitch
 from epochmq.broker.serving.acknowledgement import PendingAcks
-from epochmq.broker.serving.group_position import FOREVER, GroupPosition
+from epochmq.broker.serving.group_position import GroupPosition
 from epochmq.broker.serving.roles import HELD_MASTER, Role
 from epochmq.model.host import format_addr, parse_addr
 from epochmq.replication.options import ReplicationOptions
@@ -53,7 +55,6 @@ HA_ASK_TIMEOUT_MS = 1_000
 RESIGN_WAIT_MS = 500
 DNS_PERIOD_MS = 120_000
 DNS_RETRY_MS = 2_000
-_LONG_MAX = 2**63 - 1
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class ControllerModeMember:
             self._metadata_came,
         )
         self._switch = RoleSwitch(node, changed)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet(_log_failure)
         self._following: BecomeFollower | None = None
         self._ha_due_ms = 0
         self._dns_due_ms = 0
@@ -141,12 +142,8 @@ class ControllerModeMember:
         """Resign if this is the master, so that another takes over at once; then let go."""
         self._run_effects(self.core.resign(self._clock.now_ms()))
         self._stopped = True
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=RESIGN_WAIT_MS / 1000)
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.wait(RESIGN_WAIT_MS / 1000)
+        await self._tasks.close()
         await self.sync.close()
         await self.replication.stop()
         await self._peers.close()
@@ -255,14 +252,7 @@ class ControllerModeMember:
         if self._stopped:
             work.close()
             return
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("membership failed", exc_info=task.exception())
+        self._tasks.spawn(work)
 
     # Controllers -----------------------------------------------------------------------------
 
@@ -479,7 +469,7 @@ class ControllerModeMember:
         entries = self._epochs.entries
         last = len(entries) - 1
         return [
-            EpochEntryBody(entry.epoch, entry.start, _LONG_MAX if index == last else entry.end)
+            EpochEntryBody(entry.epoch, entry.start, LONG_MAX if index == last else entry.end)
             for index, entry in enumerate(entries)
         ]
 
@@ -509,3 +499,7 @@ class ControllerModeMember:
     def _log(self) -> LogState:
         store = self._node.store
         return LogState(max(self._epochs.last_epoch, 0), store.whole_end, store.pointers.confirmed)
+
+
+def _log_failure(_task: asyncio.Task[Any], error: BaseException) -> None:
+    log.error("membership failed", exc_info=error)

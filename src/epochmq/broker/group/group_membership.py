@@ -61,7 +61,6 @@ from epochmq.wire.command import Command
 
 Effects = list[Effect]
 
-NEVER = 2**62
 SWITCH_RETRY_MS = 500
 FLOOR_RETRY_MS = 500
 NOTICE_MS = 20

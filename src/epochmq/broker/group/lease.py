@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from epochmq.base.unbounded import FOREVER
 from epochmq.broker.group.controller_requests import ControllerRequests
 from epochmq.broker.group.member_options import LogState, MembershipOptions
 from epochmq.broker.group.membership_effects import SendCommand, Tag, Tell
-from epochmq.broker.serving.group_position import FOREVER
 
 # Lease ---------------------------------------------------------------------------------------
 # How long a master may go on acknowledging: until the lease that the controllers gave ends.

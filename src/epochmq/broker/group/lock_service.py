@@ -6,11 +6,11 @@ decide, the client is answered. What is asked when, and taken back, is `lock_bal
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from epochmq.base.errors import EpochError, Refused
 from epochmq.base.ports import Rng
+from epochmq.base.task_set import TaskSet
 from epochmq.broker.consume.queue_locks import Attempt
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.lock_ballot import (
@@ -49,7 +49,7 @@ class LockVotes:
         self._members = members
         self._rng: Rng = rng or RealRng()
         self._number = node.started_wall_ms << 20  # above all of an earlier run of this broker
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = TaskSet()
         self._too_many = False
 
     def lock(
@@ -59,7 +59,7 @@ class LockVotes:
         done: Callable[[Reply], None],
     ) -> None:
         """Lock `queues` at a majority; `done` gets the answer for the client."""
-        self._spawn(self._lock(wanted, queues, done))
+        self._tasks.spawn(self._lock(wanted, queues, done))
 
     def unlock(self, wanted: LockBatchRequest) -> None:
         """Give the queues back here and at all members, as far as they can be reached."""
@@ -67,13 +67,10 @@ class LockVotes:
         locks = self._node.locks
         locks.unlock(wanted.consumer_group, wanted.mq_set, wanted.client_id, attempt)
         for address in self._members().values():
-            self._spawn(self._tell(address, wanted, wanted.mq_set, attempt, undo=False))
+            self._tasks.spawn(self._tell(address, wanted, wanted.mq_set, attempt, undo=False))
 
     async def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.close()
         await self._peers.close()
 
     # Locking ---------------------------------------------------------------------------------
@@ -107,7 +104,7 @@ class LockVotes:
         await self._save()
         ballot = asking.ballot
         votes = {
-            self._spawn(self._vote(address, wanted, wanted_of_all, attempt)): member
+            self._tasks.spawn(self._vote(address, wanted, wanted_of_all, attempt)): member
             for member, address in members.items()
             if wanted_of_all
         }
@@ -117,7 +114,7 @@ class LockVotes:
             for task in ended:
                 _count(ballot, votes[task], task.result())
         for member, undo in asking.end(self._node.clock.now_ms()).items():
-            self._spawn(self._tell(members[member], wanted, undo, attempt, undo=True))
+            self._tasks.spawn(self._tell(members[member], wanted, undo, attempt, undo=True))
         await self._save()
 
     async def _save(self) -> None:
@@ -197,12 +194,6 @@ class LockVotes:
     def _next_attempt(self) -> Attempt:
         self._number += 1
         return Attempt(str(self._node.group_position.own_id), self._number)
-
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
 
 def _count(ballot: LockBallot, member: int, vote: tuple[list[MessageQueue], bool] | None) -> None:

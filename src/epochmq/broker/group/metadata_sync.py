@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from epochmq.base.backoff import backoff_ms
 from epochmq.base.errors import PeerError
 from epochmq.broker.group.replicated_tables import Tables
 from epochmq.broker.state.stamps import StampHeader, asking
@@ -193,7 +194,7 @@ class ReplicaSync:
         return {"tables": len(self._copies), "came": sum(c.came for c in self._copies.values())}
 
     def _failed(self, copy: Copy, problem: str, now: int) -> None:
-        copy.due_at_ms = now + min(RETRY_MS << min(copy.failures, 10), RETRY_MAX_MS)
+        copy.due_at_ms = now + backoff_ms(copy.failures, RETRY_MS, RETRY_MAX_MS)
         copy.failures += 1
         copy.problem = problem
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.ports import Clock
+from epochmq.base.task_set import TaskSet
 from epochmq.broker.group.metadata_sync import AGAIN_MS, FetchTable, ReplicaSync
 from epochmq.runtime.peers import Peers
 
@@ -24,7 +25,7 @@ class ReplicaSyncService:
         self._peers = peers
         self._clock = clock
         self._on_ready = on_ready
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls = TaskSet()
         self._said = ""
 
     def follow(self, master: str) -> None:
@@ -40,16 +41,11 @@ class ReplicaSyncService:
     def tick(self, now: int) -> None:
         """Start the questions that are due; each runs by itself."""
         for fetch in self.core.due(now):
-            task = asyncio.get_running_loop().create_task(self._ask(fetch))
-            self._calls.add(task)
-            task.add_done_callback(self._calls.discard)
+            self._calls.spawn(self._ask(fetch))
 
     async def close(self) -> None:
         self.core.stop()
-        for task in self._calls:
-            task.cancel()
-        if self._calls:
-            await asyncio.wait(self._calls)
+        await self._calls.close()
 
     async def _ask(self, fetch: FetchTable) -> None:
         was_ready = self.core.ready

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from epochmq.base.errors import EnvironmentFault, EpochError
+from epochmq.base.task_set import TaskSet
+from epochmq.base.unbounded import FOREVER
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.acting_master import Act, Cease, FetchProgress, Return
@@ -30,7 +32,7 @@ from epochmq.broker.group.pre_online_peers import LogsAsked
 from epochmq.broker.group.pre_online_service import PreOnlineService
 from epochmq.broker.group.replicated_tables import Tables
 from epochmq.broker.serving.acknowledgement import PendingAcks
-from epochmq.broker.serving.group_position import FOREVER, GroupPosition
+from epochmq.broker.serving.group_position import GroupPosition
 from epochmq.broker.serving.roles import Role
 from epochmq.replication.plain.plain_service import PlainReplication
 from epochmq.runtime.peers import Peers
@@ -164,7 +166,7 @@ class PlainMember:
         self._ha_address = options.ha_master_address
         self._ask_due_ms = node.clock.now_ms() + ASK_AGAIN_MS
         self._named_master: str | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._stopped = False
         self.acting: ActingService | None = None
         """Heartbeats, and who is in the group; None without enableSlaveActingMaster."""
@@ -214,10 +216,7 @@ class PlainMember:
         await self._offsets_after_online.stop()
         await self._acting_progress.stop()
         await self.log_watch.stop()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.close()
         if self.acting is not None:
             await self.acting.stop()
         await self.sync.close()
@@ -420,9 +419,7 @@ class PlainMember:
             if ha_address != self._ha_address:
                 log.info("copying the log of the master at %s", ha_address)
             self._ha_address = ha_address
-            task = asyncio.get_running_loop().create_task(self._copy_from(ha_address))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.spawn(self._copy_from(ha_address))
 
     async def _copy_from(self, ha_address: str) -> None:
         """Look at a new master's log before the first byte of it comes."""

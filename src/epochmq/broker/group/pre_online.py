@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from epochmq.base.backoff import backoff_ms
 from epochmq.broker.group.name_servers_view import NameServersVerdict
 
 RETRY_MS = 500
@@ -265,7 +266,7 @@ class PreOnline:
     def _give_up(self, why: str, now: int) -> None:
         self._plan = self._calling = self._handed_ms = None
         self.trouble, self.is_diverged = why, False
-        self._due_ms = now + min(RETRY_MS << min(self._failures, 10), RETRY_MAX_MS)
+        self._due_ms = now + backoff_ms(self._failures, RETRY_MS, RETRY_MAX_MS)
         self._failures += 1
 
     def _forget_progress(self, now: int) -> None:

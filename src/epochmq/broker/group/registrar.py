@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from epochmq.base.errors import EpochError, NotReachable
+from epochmq.base.task_set import TaskSet
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.registration import SETTLE_TIMEOUT_MS, RegisterAt, RegistrationPlan
 from epochmq.broker.serving.roles import ROLES
@@ -43,7 +44,7 @@ class Registrar:
             node.clock.now_ms(),
         )
         self._peers = Peers(on_close=self._closed, tls=client_tls(options))
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls = TaskSet()
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._stopped = False
         self._reported: dict[str, str] = {}
@@ -57,9 +58,7 @@ class Registrar:
             changed = node.topics.pop_changed(unsaved)
             self._core.topics_changed(config.topic_name for config in changed)
         for call in self._core.due(now) if self._may_register() else ():
-            task = asyncio.get_running_loop().create_task(self._register(call))
-            self._calls.add(task)
-            task.add_done_callback(self._calls.discard)
+            self._calls.spawn(self._register(call))
         self._release(now)
 
     def _may_register(self) -> bool:
@@ -90,8 +89,7 @@ class Registrar:
 
     async def wait_registered(self) -> None:
         """Wait for the calls under way: at the start, so that "ready" means registered."""
-        if self._calls:
-            await asyncio.wait(self._calls)
+        await self._calls.wait()
 
     async def stop(self) -> None:
         """Tell all name servers that this broker is gone, and close the connections.
@@ -99,10 +97,7 @@ class Registrar:
         Whoever waits for news to be told waits no longer: nobody tells them any more.
         """
         self._stopped = True
-        for task in self._calls:
-            task.cancel()
-        if self._calls:
-            await asyncio.wait(self._calls)
+        await self._calls.close()
         farewells = [self._unregister(address) for address in self._core.addresses]
         await asyncio.gather(*farewells)
         waiting, self._waiting = self._waiting, []

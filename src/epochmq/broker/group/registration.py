@@ -10,6 +10,8 @@ unknown broker that brings exactly one topic.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from epochmq.base.backoff import backoff_ms
+
 PERIOD_MIN_MS = 10_000
 PERIOD_MAX_MS = 60_000
 FIRST_AGAIN_MS = 10_000
@@ -107,7 +109,7 @@ class RegistrationPlan:
         server.calling = False
         if not ok:
             server.known = False
-            server.due_at = now + min(RETRY_MS << min(server.failures, 10), RETRY_MAX_MS)
+            server.due_at = now + backoff_ms(server.failures, RETRY_MS, RETRY_MAX_MS)
             server.failures += 1
         elif call.topics is None:
             server.due_at = now + (self._period_ms if server.known else FIRST_AGAIN_MS)

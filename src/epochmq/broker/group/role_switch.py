@@ -6,10 +6,11 @@ stopped being one: the node may be less than its log, never more (INV-25, INV-32
 
 from collections.abc import Callable
 
+from epochmq.base.unbounded import FOREVER
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.membership_effects import BecomeFollower, BecomeMaster
 from epochmq.broker.group.replicated_tables import recover_topics
-from epochmq.broker.serving.group_position import FOREVER, GroupPosition
+from epochmq.broker.serving.group_position import GroupPosition
 from epochmq.broker.serving.roles import Role
 
 

@@ -1,11 +1,11 @@
 """Pulls messages of another group's queue from its master, or from who stands in for it."""
 
-import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.ports import Clock
+from epochmq.base.task_set import TaskSet
 from epochmq.broker.pop.pop_records import CheckPoint
 from epochmq.broker.pop.revive_driver import Came
 from epochmq.model.message import StoredMessage
@@ -104,24 +104,19 @@ class RemoteMessages:
         self._addresses = list(addresses)
         self._clock = clock
         self._places: dict[tuple[str, str], tuple[int, str]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._closed = False
 
     def fetch(self, found: CheckPoint, offsets: Sequence[int], came: Came) -> None:
         """Read the messages of a check point; `came` is called once, later."""
         if self._closed:
             return
-        task = asyncio.get_running_loop().create_task(self._fetch(found, offsets, came))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.spawn(self._fetch(found, offsets, came))
 
     async def close(self) -> None:
         """Nobody hears of what is under way."""
         self._closed = True
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.close()
         await self._peers.close()
 
     async def _fetch(self, found: CheckPoint, offsets: Sequence[int], came: Came) -> None:

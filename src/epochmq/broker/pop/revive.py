@@ -27,6 +27,7 @@ from collections import deque
 from collections.abc import Sequence
 from enum import Enum, auto
 
+from epochmq.base.backoff import backoff_ms
 from epochmq.base.errors import check
 from epochmq.broker.pop.pop_records import CheckPoint, Key, with_done
 
@@ -240,7 +241,7 @@ class Revive:
         if hard:
             pause = BACK_OFF_S[min(entry.failures, len(BACK_OFF_S) - 1)] * 1000
         else:
-            pause = min(RETRY_MS << min(entry.failures, 10), RETRY_MAX_MS)
+            pause = backoff_ms(entry.failures, RETRY_MS, RETRY_MAX_MS)
         entry.failures += 1
         entry.due_ms = max(entry.due_ms, now + pause)
         self._plan(entry)

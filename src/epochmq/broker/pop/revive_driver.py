@@ -14,6 +14,7 @@ from typing import Protocol
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.base.unbounded import UNLIMITED
 from epochmq.broker.delay.delayed import index_keys
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, WriteOutcome
 from epochmq.broker.pop import pop_records as records
@@ -85,7 +86,6 @@ DAMAGED_AGAIN_MS = 1000
 """A queue whose next record is damaged is read again so often."""
 GIVEN_MAX = 10_000
 """Check points that were written and are not read yet, of which it is known when they are due."""
-_FAR = 1 << 62
 
 log = logging.getLogger(__name__)
 
@@ -380,7 +380,7 @@ class ReviveDriver:
                 found = self._store.read_queue(self.topic, queue_id, entry.last_place, 1, 1)
                 if found.count:
                     return record.offset_at(found.chunks[0], 0)
-        return _FAR
+        return UNLIMITED
 
     def _find(self, check_point: CheckPoint, offset: int, before: int) -> StoredMessage | _Lost:
         """The message at `offset`, which lies before `before` in the log, as what was popped does.

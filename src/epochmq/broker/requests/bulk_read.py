@@ -12,6 +12,7 @@ from typing import NamedTuple
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.base.ports import Buffer
+from epochmq.base.unbounded import UNLIMITED
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.common import NodeHandler, check_unsent
 from epochmq.broker.requests.pull_gate import check_broker, readable_topic
@@ -35,7 +36,6 @@ READER = "BULK_READ"
 STEP_UNITS = 1024
 """Units that one call of the store looks at."""
 
-_FAR = 1 << 62
 _TAGS = TAGS.encode()
 _PASSED = frozenset({GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_FOUND_NULL})
 """There is nothing to give here, but there may be further on."""
@@ -119,7 +119,7 @@ def gather(
     node: BrokerContext, header: BulkReadHeader, size: int, wanted: BulkFilter
 ) -> ReadResult:
     """Records of `size` bytes in all, but one at least where there is one."""
-    stop = _FAR if header.endOffset is None else header.endOffset
+    stop = UNLIMITED if header.endOffset is None else header.endOffset
     at, last = header.offset, header.offset + limits.BULK_READ_RECORDS_MAX
 
     def read(offset: int, room: int) -> ReadResult:

@@ -1,6 +1,7 @@
 """Consumer offsets over the wire: 14, 15, and the tables a slave copies, 43 and 45."""
 
 from epochmq.base.errors import Refused
+from epochmq.base.unbounded import UNLIMITED
 from epochmq.broker.consume.consumer_offsets import NONE
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.lock_ballot import another_holds
@@ -127,8 +128,6 @@ VERSION_RESET = 28
 """Clients from 3.0.7-SNAPSHOT on understand 220 and 221."""
 
 _C_PLUS_PLUS = "CPP"
-_ANY_OFFSET = 1 << 62
-"""Wakes whoever waits on the queue, wherever in it: members learn of a reset at once."""
 
 Offsets = list[tuple[MessageQueue, int]]
 
@@ -158,7 +157,8 @@ def _reset_here(node: BrokerContext, header: ResetOffsetHeader) -> Offsets:
     node.stats.forget_pulled(topic, group)
     for queue, offset in offsets:
         node.offsets.reset(group, topic, queue.queue_id, offset, wall)
-    node.arrivals.notify([(topic, queue.queue_id, _ANY_OFFSET) for queue, _ in offsets])
+    # Wakes whoever waits on a queue, wherever in it: members learn of a reset at once.
+    node.arrivals.notify([(topic, queue.queue_id, UNLIMITED) for queue, _ in offsets])
     return offsets
 
 

@@ -5,7 +5,6 @@ The answer leaves when the check points are kept (in the log, or in memory with
 A pop that finds nothing waits; woken ones are served one after the other (`broker.pop.polls`).
 """
 
-import logging
 from collections.abc import Sequence
 
 from epochmq.base.errors import Refused
@@ -28,8 +27,6 @@ from epochmq.wire.headers.pop_headers import (
 from epochmq.wire.session import Session
 
 NOT_KEPT = "the check point of the popped messages was not kept; pop again"
-
-log = logging.getLogger(__name__)
 
 
 class PopHandler:

@@ -2,6 +2,7 @@
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.base.unbounded import UNLIMITED
 from epochmq.broker.consume.consumer_offsets import NONE
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.pop.pop_polls import ANY_QUEUE
@@ -30,7 +31,6 @@ _ELSEWHERE = frozenset(
     }
 )
 """The offset names no message, the answer says where to go on."""
-_FAR = 1 << 62
 
 
 class QueuePart:
@@ -181,7 +181,7 @@ class Taking:
     def _read(self, key: QueueKey, mark: str, offset: int) -> ReadResult:
         request = self._request
         wanted = mark == NORMAL
-        count, stop = self.room, _FAR
+        count, stop = self.room, UNLIMITED
         if request.order:
             count = max(count, self._pop.orders.out_of(key, request.attempt_id))
             stop = offset + limits.POP_ORDER_SPAN_MAX

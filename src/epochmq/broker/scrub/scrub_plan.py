@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from epochmq.base.backoff import backoff_ms
+
 SEARCH_MS = 1_000
 SEARCH_BYTES_MAX = 8 * 1024 * 1024
 """No more at once: other chores of the disk thread wait for it."""
@@ -62,6 +64,6 @@ class ScrubCore:
                 self.asked += 1
                 return AskForBytes(start, end, left[0])
             attempt.asked.clear()
-            attempt.at_ms = now + min(RETRY_MS << min(attempt.failures, 20), RETRY_MS_MAX)
+            attempt.at_ms = now + backoff_ms(attempt.failures, RETRY_MS, RETRY_MS_MAX)
             attempt.failures += 1
         return None

@@ -5,9 +5,6 @@ from typing import Protocol
 
 from epochmq.wire.bodies.controller_bodies import EpochEntryBody, HARuntimeInfo
 
-FOREVER = 2**62
-"""The end of a lease that never ends."""
-
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from epochmq.base.errors import check
 from epochmq.base.ports import Clock
-from epochmq.broker.serving.group_position import FOREVER
+from epochmq.base.unbounded import FOREVER
 from epochmq.broker.serving.roles import HELD_MASTER, ROLES, TRANSITIONS, Role, RoleRow
 
 

@@ -3,10 +3,11 @@
 Not in the threads of the disk and of the tables: a sync must not wait behind 64 MiB of digests.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Protocol, TypeVar
+
+from epochmq.base.task_set import TaskSet
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -25,16 +26,14 @@ class BackgroundWorker:
 
     def __init__(self, thread: Thread) -> None:
         self._thread = thread
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._closed = False
 
     def run(self, call: Callable[[], T], done: Callable[[T | None], None]) -> None:
         """`done` with what `call` returns, with None when it fails; never after `close`."""
         if self._closed:
             return
-        task = asyncio.get_running_loop().create_task(self._run(call, done))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.spawn(self._run(call, done))
 
     async def _run(self, call: Callable[[], T], done: Callable[[T | None], None]) -> None:
         try:
@@ -48,6 +47,5 @@ class BackgroundWorker:
     async def close(self) -> None:
         """Let the call under way end; nobody hears of it."""
         self._closed = True
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.drain()
         self._thread.close()

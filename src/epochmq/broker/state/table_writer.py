@@ -4,12 +4,12 @@ A sync of even a small file takes milliseconds, far too long between two loop tu
 writes in the order given, so an older content never replaces a newer one.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.base.ports import Blocking, Disk
+from epochmq.base.task_set import TaskSet
 from epochmq.broker.state.saved_files import SavedFile, encode_file
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class TableWriter:
         self._disk = disk
         self._held = held
         self._blocking = blocking
-        self._writes: set[asyncio.Task[None]] = set()
+        self._writes = TaskSet()
         self._closed = False
 
     def save(self, table: SavedFile) -> None:
@@ -53,9 +53,7 @@ class TableWriter:
             if self._closed:
                 return
             first = before() if before is not None else _nothing
-            task = asyncio.get_running_loop().create_task(self._write(table, path, data, first))
-            self._writes.add(task)
-            task.add_done_callback(self._writes.discard)
+            self._writes.spawn(self._write(table, path, data, first))
 
         return write
 
@@ -64,9 +62,7 @@ class TableWriter:
     ) -> None:
         """Run `call`, which may block, in the thread, after the writes given before; then `done`
         on the loop, with the error if there was one."""
-        task = asyncio.get_running_loop().create_task(self._run(call, done))
-        self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
+        self._writes.spawn(self._run(call, done))
 
     async def _run(
         self, call: Callable[[], None], done: Callable[[EnvironmentFault | None], None]
@@ -80,8 +76,7 @@ class TableWriter:
 
     async def drain(self) -> None:
         """Wait for the writes under way."""
-        while self._writes:
-            await asyncio.wait(self._writes)
+        await self._writes.drain()
 
     async def close(self) -> None:
         """The same; and what was taken and still waits for something is never written: who saves

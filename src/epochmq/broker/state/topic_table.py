@@ -13,6 +13,7 @@ import msgspec
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.base.unbounded import LONG_MAX
 from epochmq.broker.state.saved_files import readable
 from epochmq.model import names
 from epochmq.model.data_version import DataVersion
@@ -34,7 +35,6 @@ TEXT_LENGTH_MAX = 2048
 
 _SYSTEM_ERROR = 1
 
-_LONG_MAX = 2**63 - 1
 _MESSAGE_TYPES = frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"})
 _CHOICES: Mapping[str, frozenset[str]] = {
     "queue.type": frozenset({"BatchCQ", "SimpleCQ"}),
@@ -120,7 +120,7 @@ def _check_value(name: str, value: str) -> None:
         number = int(value)
     except ValueError:
         number = -2
-    if not -1 <= number <= _LONG_MAX:
+    if not -1 <= number <= LONG_MAX:
         raise Refused(_SYSTEM_ERROR, f"value {value!r} is not in the range of {name}")
 
 

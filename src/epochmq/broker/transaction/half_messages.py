@@ -16,6 +16,7 @@ import msgspec
 from epochmq.base.errors import Refused
 from epochmq.base.limits import PROPERTIES_BYTES_MAX, QUEUES_PER_TOPIC_MAX
 from epochmq.base.ports import Buffer
+from epochmq.base.unbounded import FOREVER
 from epochmq.broker.consume.consumer_offsets import TRANSACTIONS
 from epochmq.broker.delay.delayed import index_keys
 from epochmq.broker.transaction.open_transactions import Half
@@ -311,7 +312,6 @@ _SAME_KEY_MAX = 64
 """The newest so many messages with one UNIQ_KEY are looked at."""
 _WALK_COUNT = 512
 _WALK_BYTES = 4 * 1024 * 1024
-_FOREVER = 1 << 62
 _LOOKED_AT_MAX = 4_096
 """So many half messages, and op messages, behind one that is over are looked at."""
 _HALF = HALF_TOPIC.encode()
@@ -378,7 +378,7 @@ def _near(
 ) -> Iterable[memoryview]:
     """Records of a queue that may have been made of a half message."""
     if indexed and message.uniq_key:
-        return store.query_index(place[0], message.uniq_key, _SAME_KEY_MAX, 0, _FOREVER).records
+        return store.query_index(place[0], message.uniq_key, _SAME_KEY_MAX, 0, FOREVER).records
     return _walk(store, place, message.offset)
 
 

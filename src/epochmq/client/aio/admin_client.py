@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from epochmq.base.errors import EpochError, NotFound, Refused
+from epochmq.base.unbounded import LONG_MAX
 from epochmq.client.aio.admin_calls import SLOW_TIMEOUT_MS, ask_all, pick_address
 from epochmq.client.aio.admin_controllers import ClusterCalls, ControllerCalls
 from epochmq.client.aio.admin_groups import is_offline
@@ -34,7 +35,6 @@ from epochmq.wire.headers.send_headers import ResumeCheckHalfHeader
 # Finding messages: by either id, by key, by place; and what became of them in each group.
 
 
-FOREVER_MS = (1 << 63) - 1
 KEY_COUNT = 64
 UNIQ_KEY_COUNT = 32
 
@@ -107,7 +107,7 @@ class MessageCalls(ProgressCalls):
         *,
         count: int = KEY_COUNT,
         begin_ms: int = 0,
-        end_ms: int = FOREVER_MS,
+        end_ms: int = LONG_MAX,
         cluster: str | None = None,
     ) -> list[StoredMessage]:
         """Messages with `key` among their keys, stored between two wall times."""
@@ -125,7 +125,7 @@ class MessageCalls(ProgressCalls):
             key=uniq_key,
             maxNum=UNIQ_KEY_COUNT,
             beginTimestamp=0,
-            endTimestamp=FOREVER_MS,
+            endTimestamp=LONG_MAX,
             uniqueKey=True,
         )
         return await self._query(header, cluster, lambda message: message.uniq_key == uniq_key)
@@ -139,7 +139,7 @@ class MessageCalls(ProgressCalls):
                 key=uniq_key,
                 maxNum=UNIQ_KEY_COUNT,
                 beginTimestamp=0,
-                endTimestamp=FOREVER_MS,
+                endTimestamp=LONG_MAX,
                 uniqueKey=True,
             )
             found += await self._query(

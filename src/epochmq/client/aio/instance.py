@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
+from epochmq.base.task_set import TaskSet
 from epochmq.client.aio.name_servers import NameServers
 from epochmq.client.core.route_cache import RouteCache, route_of_new_topic
 from epochmq.model.message_id import UniqIds
@@ -79,7 +80,7 @@ class Instance:
         self._pid = os.getpid()
         self._forks = _forks
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet(_log_end)
         self._greeted: set[str] = set()
 
     def check_usable(self) -> None:
@@ -121,15 +122,7 @@ class Instance:
         """Run `work` until the instance closes; an unexpected end is logged, never lost."""
         context = copy_context()
         context.run(_inside.set, _inside.get() | {self})
-        task = asyncio.get_running_loop().create_task(work, name=name, context=context)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("%s ended: %s", task.get_name(), task.exception(), exc_info=task.exception())
+        return self._tasks.spawn(work, name=name, context=context)
 
     async def start(self) -> None:
         """Begin to send heartbeats, if there is something to say."""
@@ -140,9 +133,7 @@ class Instance:
     async def close(self, *, producer: str | None = None, consumer: str | None = None) -> None:
         """Leave the groups, stop all tasks, close all connections."""
         self.is_closed = True
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         header = UnregisterClientHeader(
             clientID=self.client_id, producerGroup=producer, consumerGroup=consumer
         )
@@ -237,6 +228,10 @@ class Instance:
         if handler is None:
             return Reply(3, f" request type {command.code} not supported")
         return handler(command, session)
+
+
+def _log_end(task: asyncio.Task[Any], error: BaseException) -> None:
+    log.error("%s ended: %s", task.get_name(), error, exc_info=error)
 
 
 # Closing -------------------------------------------------------------------------------------

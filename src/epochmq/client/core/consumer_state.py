@@ -68,11 +68,6 @@ class ProcessQueue:
         return next(iter(self._undone), self._next_offset)
 
     @property
-    def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is in a listener's hands."""
-        return not self._undone
-
-    @property
     def has_waiting(self) -> bool:
         """Whether `next_messages` would give something."""
         return bool(self._waiting)
@@ -109,7 +104,6 @@ RETRY_AFTER_ERROR_MS = 200
 """The first pause; it doubles up to Java's 3 s. Who lost a broker finds the one that stands in for
 it, or the next master, within a second."""
 FULL_PAUSE_MS = 50
-NO_LOCK_PAUSE_MS = 3_000
 
 
 class PullStatus(Enum):

@@ -4,6 +4,7 @@ RocketMQ's clients do so when a broker does not take a message back by its place
 cannot take back one message of a batch that is a single record.
 """
 
+from epochmq.base.backoff import backoff_ms
 from epochmq.base.ports import Rng
 from epochmq.client.core.outgoing import Outgoing
 from epochmq.model import property_names as names
@@ -73,7 +74,7 @@ def send_request(outgoing: Outgoing, wall_ms: int) -> Command:
 
 def delay_ms(attempt: int, rng: Rng, *, first_ms: int = 50, most_ms: int = 3_000) -> int:
     """Milliseconds before try `attempt` (1 is the first repeat): half fixed, half chance."""
-    ceiling = min(most_ms, first_ms << min(attempt - 1, 16))
+    ceiling = backoff_ms(attempt - 1, first_ms, most_ms)
     return ceiling // 2 + rng.randrange(ceiling // 2 + 1)
 
 

@@ -7,8 +7,7 @@ effects are carried out at the end of the loop's turn.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from epochmq.base.errors import (
     EnvironmentFault,
@@ -21,6 +20,7 @@ from epochmq.base.errors import (
 )
 from epochmq.base.options import change
 from epochmq.base.ports import Clock, Disk
+from epochmq.base.task_set import TaskSet
 from epochmq.controller.config_file import ConfigFile
 from epochmq.controller.controller_effects import Dial, Notify, SendReply
 from epochmq.controller.handlers.controller_request_table import HANDLERS
@@ -75,7 +75,7 @@ class Controller:
         self._asking: dict[int, Session] = {}
         self._sessions: set[int] = set()
         self._raft_sessions = RaftSessions()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
@@ -111,11 +111,7 @@ class Controller:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await self._tasks.close()
         for link in self._links.values():
             await link.close()
         await self._peers.close()
@@ -166,7 +162,7 @@ class Controller:
             session.on_close.append(self._closed)
         if self._raft_sessions.hold(session.id, sender, data):
             word = (command.ext or {}).get(LINK, "")
-            self._spawn(self._prove(session, sender, word))
+            self._tasks.spawn(self._prove(session, sender, word))
         return HELD
 
     def _deliver(self, sender: str, data: bytes) -> None:
@@ -253,12 +249,12 @@ class Controller:
                     if node_id in self._links:
                         self._links[node_id].send(data)
                 case Notify():
-                    self._spawn(self._notify(effect))
+                    self._tasks.spawn(self._notify(effect))
                 case Dial():
-                    self._spawn(self._dial(effect))
+                    self._tasks.spawn(self._dial(effect))
         call = self.node.pending_sync()
         if call is not None:
-            self._spawn(self._sync(call))
+            self._tasks.spawn(self._sync(call))
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -271,11 +267,6 @@ class Controller:
     def _tick(self) -> None:
         self.node.tick(self._now())
         self._carry_out()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _sync(self, call: Callable[[], None]) -> None:
         """Nothing that depends on the disk leaves before this is done."""

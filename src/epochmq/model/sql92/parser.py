@@ -8,6 +8,7 @@ import re
 from typing import NamedTuple
 
 from epochmq.base import limits
+from epochmq.base.unbounded import LONG_MAX
 from epochmq.model.sql92 import syntax
 from epochmq.model.sql92.syntax import Node, SqlError
 
@@ -17,7 +18,6 @@ from epochmq.model.sql92.syntax import Node, SqlError
 
 _RESERVED = "NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH"
 KEYWORDS = frozenset(_RESERVED.split())
-_LONG_MAX = 2**63 - 1
 
 # No piece may be scanned again and again from every character of it: a long one must stay cheap.
 _token = re.compile(
@@ -75,7 +75,7 @@ def _number(group: str, image: str, at: int) -> int | float:
         digits = image.rstrip("lL")
         if digits[0] == "0" and digits != "0":
             raise SqlError("a number with leading zeros", at)
-        if len(digits) > 19 or int(digits) > _LONG_MAX:
+        if len(digits) > 19 or int(digits) > LONG_MAX:
             raise SqlError("an integer beyond 64 bits", at)
         return int(digits)
     value = float(image)

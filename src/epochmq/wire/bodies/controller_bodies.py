@@ -2,6 +2,7 @@
 
 from msgspec import UNSET, UnsetType, field
 
+from epochmq.base.unbounded import LONG_MAX
 from epochmq.wire.bodies.body import Body, MaybeText
 from epochmq.wire.bodies.namesrv_bodies import BrokerMemberGroup
 
@@ -18,7 +19,7 @@ class EpochEntryBody(Body):
 
     epoch: int
     start_offset: int
-    end_offset: int = 2**63 - 1
+    end_offset: int = LONG_MAX
 
 
 class EpochEntryCache(Body):

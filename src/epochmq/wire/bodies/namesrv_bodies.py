@@ -15,7 +15,7 @@ from epochmq.base.limits import (
 from epochmq.base.ports import Buffer
 from epochmq.model.data_version import DataVersion
 from epochmq.model.topic import BrokerData, TopicConfig
-from epochmq.wire.bodies.body import Body, MaybeText, decode_body, encode_body
+from epochmq.wire.bodies.body import Body, MaybeText, decode_body
 from epochmq.wire.bodies.topic_bodies import TopicConfigTable, TopicQueueMappingInfo
 
 # Namesrv bodies ------------------------------------------------------------------------------
@@ -78,21 +78,7 @@ SETTINGS_KEPT_MAX = 1_000
 """Different settings of topics that are read once for all topics that have them."""
 
 _INT32 = Struct(">i")
-_LEVEL = 9
 _FIELDS_BEFORE_5 = 5
-
-
-def encode_compressed(body: RegisterBrokerBody, mappings: bool = True) -> bytes:
-    """`body` as a zlib stream; `mappings` False leaves the last section out, as 4.9 does."""
-    table = body.topic_config_serialize_wrapper
-    parts = [_block(encode_body(table.data_version)), _INT32.pack(len(table.topic_config_table))]
-    parts += [_block(_topic_line(topic)) for topic in table.topic_config_table.values()]
-    parts.append(_block(encode_body(body.filter_server_list)))
-    if mappings:
-        infos = table.topic_queue_mapping_info_map.values()
-        parts.append(_INT32.pack(len(infos)))
-        parts += [_block(encode_body(info)) for info in infos]
-    return zlib.compress(b"".join(parts), _LEVEL)
 
 
 def decode_compressed(
@@ -128,18 +114,6 @@ def decode_compressed(
         ),
         filters,
     )
-
-
-def _block(data: bytes) -> bytes:
-    return _INT32.pack(len(data)) + data
-
-
-def _topic_line(topic: TopicConfig) -> bytes:
-    attributes = encode_body(topic.attributes).decode()
-    return (
-        f"{topic.topic_name} {topic.read_queue_nums} {topic.write_queue_nums} {topic.perm} "
-        f"{topic.topic_filter_type} {attributes}"
-    ).encode()
 
 
 def _parse_topic(line: bytes, settings: dict[bytes, TopicConfig]) -> TopicConfig:

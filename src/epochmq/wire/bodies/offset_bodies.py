@@ -2,27 +2,12 @@
 
 from msgspec import UNSET, UnsetType
 
-from epochmq.model.data_version import DataVersion
 from epochmq.model.group import SubscriptionData
 from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import Body, MaybeText, camel_but
 
 # Offset bodies -------------------------------------------------------------------------------
 # Bodies about offsets: tables for a slave, resets pushed to clients.
-
-
-class ConsumerOffsetTable(Body):
-    """Answer to GET_ALL_CONSUMER_OFFSET 43: "topic@group", queue id, queue offset."""
-
-    offset_table: dict[str, dict[int, int]] = {}
-    data_version: DataVersion = DataVersion()
-
-
-class DelayOffsetTable(Body):
-    """Answer to GET_ALL_DELAY_OFFSET 45: queue offset by delay level."""
-
-    offset_table: dict[int, int] = {}
-    data_version: DataVersion = DataVersion()
 
 
 class ResetOffsetBody(Body):

@@ -10,9 +10,6 @@ from epochmq.wire.bodies.body import Body, MaybeText
 # Bodies about static topics: logical queues mapped to physical ones.
 
 
-GLOBAL_SCOPE = "__global__"
-
-
 class TopicQueueMappingInfo(Body):
     """One broker's share of a static topic; `curr_id_map` goes from logical to physical ids."""
 

@@ -64,26 +64,6 @@ class ViewBrokerStatsHeader(Header):
     statsKey: str
 
 
-class GetAllProducerInfoHeader(Header):
-    """GET_ALL_PRODUCER_INFO 328: nothing of its own."""
-
-
-class StatisticsMessagesHeader(TopicHeader):
-    """Counts of a queue between two wall times; kept by upstream without a code in use."""
-
-    consumerGroup: str
-    topic: str
-    queueId: I32
-    fromTime: I64 | None = None
-    toTime: I64 | None = None
-
-
-class ExportRocksdbConfigHeader(Header):
-    """EXPORT_ROCKSDB_CONFIG_TO_JSON 355 (5.3): we have no such files and say so."""
-
-    configType: str
-
-
 class AddBrokerHeader(Header):
     """ADD_BROKER 902 (to a container)."""
 

@@ -143,8 +143,6 @@ AnyPullEnvelope = PullEnvelope | LitePullEnvelope
 HotEnvelope = SendEnvelope | AnyPullEnvelope | EndEnvelope
 
 _decode_hot = msgspec.json.Decoder[HotEnvelope](HotEnvelope, strict=False).decode
-_decode_send = msgspec.json.Decoder[SendEnvelope](SendEnvelope, strict=False).decode
-_decode_pull = msgspec.json.Decoder[AnyPullEnvelope](AnyPullEnvelope, strict=False).decode
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 
 
@@ -152,24 +150,6 @@ def decode_hot(header: Buffer) -> HotEnvelope | None:
     """A JSON header of one of the six hot requests, or None: take the usual way."""
     try:
         envelope = _decode_hot(header)
-    except _REFUSALS:
-        return None
-    return None if envelope.flag & FLAG_RESPONSE else envelope
-
-
-def decode_send(header: Buffer) -> SendEnvelope | None:
-    """As `decode_hot`, sends only."""
-    try:
-        envelope = _decode_send(header)
-    except _REFUSALS:
-        return None
-    return None if envelope.flag & FLAG_RESPONSE else envelope
-
-
-def decode_pull(header: Buffer) -> AnyPullEnvelope | None:
-    """As `decode_hot`, pulls only."""
-    try:
-        envelope = _decode_pull(header)
     except _REFUSALS:
         return None
     return None if envelope.flag & FLAG_RESPONSE else envelope

@@ -81,10 +81,6 @@ class QueryCorrectionOffsetHeader(TopicHeader):
 # Headers of client sessions: 34, 35, 38, 40, 203, 204.
 
 
-class HeartbeatHeader(RpcHeader):
-    """HEART_BEAT 34: nothing of its own; the body is HeartbeatData."""
-
-
 class HeartbeatResponseHeader(Header):
     """Answer to a heartbeat; both fields belong to the V2 heartbeat and may be absent."""
 

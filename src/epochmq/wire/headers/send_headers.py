@@ -128,12 +128,6 @@ class RecallResponseHeader(Header):
     MSG_REGION: str | None = None
 
 
-# Names as upstream has them, for readers who come from there.
-SendMessageRequestHeader = SendHeader
-SendMessageRequestHeaderV2 = SendHeaderV2
-SendMessageResponseHeader = SendResponseHeader
-
-
 # Transaction headers -------------------------------------------------------------------------
 # Headers of transactions: 37, 39, 323.
 

@@ -2,7 +2,7 @@
 
 from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.model.topic import TopicConfig
-from epochmq.wire.header import I32, I64, Header, RpcHeader, TopicHeader
+from epochmq.wire.header import I32, TopicHeader
 
 
 class CreateTopicHeader(TopicHeader):
@@ -35,10 +35,6 @@ def creation(config: TopicConfig, attributes: str | None = None) -> CreateTopicH
     )
 
 
-class CreateTopicListHeader(RpcHeader):
-    """UPDATE_AND_CREATE_TOPIC_LIST 18 (5.3): nothing of its own; the body is TopicConfigList."""
-
-
 class DeleteTopicHeader(TopicHeader):
     """DELETE_TOPIC_IN_BROKER 215."""
 
@@ -68,17 +64,3 @@ class QueryConsumeTimeSpanHeader(TopicHeader):
 
     topic: str
     group: str
-
-
-class RegisterOrderTopicHeader(Header):
-    """Kept by upstream without a code that uses it."""
-
-    topic: str
-    orderTopicString: str
-
-
-class CheckRocksdbHeader(Header):
-    """CHECK_ROCKSDB_CQ_WRITE_PROGRESS 354 (5.3): we have no such queues and say so."""
-
-    topic: str
-    checkStoreTime: I64 | None = None
