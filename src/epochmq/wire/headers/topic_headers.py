@@ -6,7 +6,9 @@ from epochmq.wire.header import I32, I64, Header, RpcHeader, TopicHeader
 
 
 class CreateTopicHeader(TopicHeader):
-    """UPDATE_AND_CREATE_TOPIC 17. `attributes` is a comma list of `+key=value` and `-key`."""
+    """UPDATE_AND_CREATE_TOPIC 17. `attributes` is a list of `+key=value` and `-key`,
+    with commas.
+    """
 
     topic: str
     defaultTopic: str
@@ -21,7 +23,12 @@ class CreateTopicHeader(TopicHeader):
 
 
 def creation(config: TopicConfig, attributes: str | None = None) -> CreateTopicHeader:
-    """What makes a topic as `config` says; `attributes` are changes, none of the config's own."""
+    """Return the request that creates a topic as in `config`.
+
+    Args:
+        config: the configuration; its own attributes are not sent.
+        attributes: changes of attributes, as `+key=value` and `-key`, separated by commas.
+    """
     return CreateTopicHeader(
         topic=config.topic_name,
         defaultTopic=DEFAULT_TOPIC,
@@ -36,7 +43,7 @@ def creation(config: TopicConfig, attributes: str | None = None) -> CreateTopicH
 
 
 class CreateTopicListHeader(RpcHeader):
-    """UPDATE_AND_CREATE_TOPIC_LIST 18 (5.3): nothing of its own; the body is TopicConfigList."""
+    """UPDATE_AND_CREATE_TOPIC_LIST 18 (5.3): no fields; the body is TopicConfigList."""
 
 
 class DeleteTopicHeader(TopicHeader):
@@ -71,14 +78,14 @@ class QueryConsumeTimeSpanHeader(TopicHeader):
 
 
 class RegisterOrderTopicHeader(Header):
-    """Kept by upstream without a code that uses it."""
+    """RocketMQ has this header, but no code uses it."""
 
     topic: str
     orderTopicString: str
 
 
 class CheckRocksdbHeader(Header):
-    """CHECK_ROCKSDB_CQ_WRITE_PROGRESS 354 (5.3): we have no such queues and say so."""
+    """CHECK_ROCKSDB_CQ_WRITE_PROGRESS 354 (5.3): EpochMQ has no such queues and refuses."""
 
     topic: str
     checkStoreTime: I64 | None = None
