@@ -1,4 +1,4 @@
-"""The key-value configuration, and the name server's own options."""
+"""Request handlers for the key-value configuration and for the name server's options."""
 
 from epochmq.base import limits
 from epochmq.base.errors import ConfigError, Refused
@@ -59,9 +59,10 @@ def handle_list_kv(node: NameServerNode, request: Command, session: Session, now
 def handle_update_config(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply:
-    """Change options of the allow-list only: no path, address or port (CVE-2023-37582).
+    """Change options that may change at run time; no path, address or port (CVE-2023-37582).
 
-    16 for anything else, known or not; 1 for a value that cannot be.
+    Raises:
+        Refused: 16 for any other option, known or not; 1 for an invalid value.
     """
     if len(request.body) > limits.CONFIG_BODY_BYTES_MAX:
         raise Refused(ResponseCode.SYSTEM_ERROR, "the properties text is too long")

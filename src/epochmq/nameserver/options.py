@@ -1,4 +1,4 @@
-"""Options of a name server, spelled as in RocketMQ; defaults are RocketMQ's unless said."""
+"""Options of a name server with RocketMQ's names; defaults are RocketMQ's unless noted."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,7 +35,8 @@ IGNORED = frozenset(
         "writeBufferLowWaterMark",
     }
 )
-"""RocketMQ's keys for threads, queues and buffers that are not here; accepted without effect."""
+"""RocketMQ's keys for threads, queues and buffers that EpochMQ does not have. They are accepted and
+have no effect."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +113,9 @@ def load_options(
     env: Mapping[str, str] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> NamesrvOptions:
-    """Typed options of a properties file; `ConfigError` has one line for each fault in it."""
+    """Return typed options of a properties file. Raises `ConfigError` with one line for
+    each fault.
+    """
     (options,) = load((NamesrvOptions,), properties, ignored=IGNORED, env=env, warn=warn)
     assert isinstance(options, NamesrvOptions)
     return options

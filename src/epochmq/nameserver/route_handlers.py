@@ -1,4 +1,4 @@
-"""Requests about the routes of topics and the permissions in them."""
+"""Request handlers for routes of topics, write permissions, and lists of topics."""
 
 from epochmq.base import limits
 from epochmq.base.errors import HeaderError, Refused
@@ -64,7 +64,7 @@ def handle_add_write(node: NameServerNode, request: Command, session: Session, n
 
 
 # Topic list handlers -------------------------------------------------------------------------
-# Lists of topics, for tools.
+# Lists of topics for tools.
 
 
 def handle_all_topics(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
@@ -99,7 +99,9 @@ def handle_units(
     session: Session,
     now: int,
 ) -> Reply:
-    """Topics with the system flag bits `wanted` and none of `unwanted`; bound in the table."""
+    """Return the topics with system flag bits `wanted` and none of `unwanted`; the table binds
+    both.
+    """
     _check_topic_list(node)
     return _topics(node.table.topics.units(wanted, unwanted))
 
