@@ -1,4 +1,4 @@
-"""Message bodies squeezed and bounded unsqueezed: zlib built in, LZ4 frame and zstd by an extra."""
+"""Compression of message bodies: zlib, and optionally LZ4 frames and zstd."""
 
 import zlib
 from typing import Any
@@ -9,12 +9,13 @@ from epochmq.base.ports import Buffer
 from epochmq.model import sys_flag as flags
 
 LEVEL = 5
-"""Upstream producers' zlib level; they compress bodies from COMPRESS_FROM_BYTES on."""
 COMPRESS_FROM_BYTES = 4096
+"""Bodies of this many bytes or more are compressed by RocketMQ's producers; `LEVEL` is their zlib
+level."""
 
 
 class BadBody(PeerError):
-    """A compressed body that does not inflate, or inflates beyond its limit."""
+    """A compressed body that cannot be inflated, or exceeds its limit."""
 
 
 class CodecMissing(EnvironmentFault):
@@ -22,7 +23,17 @@ class CodecMissing(EnvironmentFault):
 
 
 def inflate(body: Buffer, sys_flag: int, limit: int = limits.FRAME_BYTES_MAX) -> bytes:
-    """The plain body; `body` itself when not compressed. BadBody beyond `limit` bytes."""
+    """Return the plain body; a body that is not compressed is returned as it is.
+
+    Args:
+        body: the body.
+        sys_flag: says whether and how the body is compressed.
+        limit: largest size of the result in bytes.
+
+    Raises:
+        BadBody: the body is damaged or exceeds `limit`.
+        CodecMissing: the library of the codec is not installed.
+    """
     if not sys_flag & flags.COMPRESSED:
         return bytes(body)
     kind = sys_flag & flags.COMPRESSION_MASK
@@ -36,7 +47,11 @@ def inflate(body: Buffer, sys_flag: int, limit: int = limits.FRAME_BYTES_MAX) ->
 
 
 def deflate(body: Buffer, kind: int = flags.COMPRESSION_ZLIB, level: int = LEVEL) -> bytes:
-    """`body` compressed; the caller sets COMPRESSED | `kind` in the message's sys_flag."""
+    """Return `body` compressed; the caller sets COMPRESSED | `kind` in the message's sys_flag.
+
+    Raises:
+        CodecMissing: the codec is unknown or not installed.
+    """
     if kind in (flags.COMPRESSION_LEGACY, flags.COMPRESSION_ZLIB):
         return zlib.compress(body, level)
     if kind == flags.COMPRESSION_LZ4:

@@ -1,4 +1,4 @@
-"""The configuration of a consumer group on one broker."""
+"""Consumer groups: subscriptions, the rule for retries, and the configuration on one broker."""
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -7,7 +7,7 @@ from epochmq.base.errors import Refused
 from epochmq.model.tags import SUB_ALL, java_hash, split_expression
 
 # Subscription --------------------------------------------------------------------------------
-# What one consumer group wants of one topic.
+# The filter of one consumer group for one topic.
 
 
 TAG = "TAG"
@@ -17,9 +17,10 @@ _SUBSCRIPTION_PARSE_FAILED = 23
 
 
 class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
-    """`code_set` holds the Java hash of each tag in `tags_set`; both are empty for everything.
+    """The subscription of one topic.
 
-    `sub_version` is the wall ms at which the client made it: the larger one wins at the broker.
+    `code_set` holds the Java hash of each tag in `tags_set`; both are empty if all messages match.
+    `sub_version` is the Unix time in ms at which the client made it; a broker keeps the largest.
     """
 
     topic: str = ""
@@ -32,23 +33,27 @@ class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_tag(self) -> bool:
-        """Whether tags decide; old clients may leave the type empty."""
+        """Whether the filter is by tags; old clients may leave the type empty."""
         return self.expression_type in _TAG_TYPES
 
     @property
     def wants_all(self) -> bool:
-        """Whether every message of the topic is wanted."""
+        """Whether every message of the topic matches."""
         return self.is_tag and (not self.sub_string or self.sub_string == SUB_ALL)
 
     def accepts_code(self, code: int) -> bool:
-        """Whether a message whose consume queue unit has `code` may be wanted (hashes collide)."""
+        """Whether a message with tag hash `code` in its consume queue unit may match; hashes may
+        collide.
+        """
         return not self.is_tag or code in self.code_set or self.wants_all
 
 
 def build(
     topic: str, expression: str | None, expression_type: str | None = TAG, version: int = 0
 ) -> SubscriptionData:
-    """The subscription a client would send; Refused (23) for an expression that says nothing."""
+    """Return the subscription that a client would send. Raises `Refused` (23) for an
+    empty filter.
+    """
     if expression_type not in _TAG_TYPES:
         if not expression:
             raise Refused(
@@ -65,42 +70,41 @@ def build(
 
 
 # Retries -------------------------------------------------------------------------------------
-# The rule that says when a message that failed becomes a dead letter; brokers and clients use it.
+# The rule when a failed message becomes a dead letter; brokers and clients use it.
 #
-# A message is delivered once, and after that up to `allowed` times as a retry. When the last of
-# these deliveries fails, the message is tried out: it becomes a dead letter. So a message is
-# delivered `allowed + 1` times, and `reconsumeTimes` is 0, 1, ... `allowed` in these deliveries.
+# A message is delivered once, and then up to `allowed` times as a retry. When the last of these
+# deliveries fails, the message becomes a dead letter. So a message is delivered `allowed + 1`
+# times, and `reconsumeTimes` is 0, 1, ... `allowed` in these deliveries.
 #
-# Who looks, and what `retries` is there:
+# Where the rule is checked, and the value of `retries` there:
 #
-# - a broker that is asked to take a message back (CONSUMER_SEND_MSG_BACK): the `reconsumeTimes`
-# of   the message that failed; - a broker that a consumer sends a copy to, to the retry topic:
-# one less than the copy's   `reconsumeTimes`, which already counts the retry to come (RocketMQ
-# tests `>` there);   A copy of a group that holds a queue lock is a dead letter at once, as in
-# RocketMQ 5.3: its   consumers are in order, and send what is tried out without one retry more;
-# - a consumer in order, and a POP consumer: the `reconsumeTimes` of the message that failed.
-# Brokers   do not make dead letters of messages that were popped.
+# - A broker that handles CONSUMER_SEND_MSG_BACK: the `reconsumeTimes` of the failed message.
+# - A broker that receives a copy for the retry topic: one less than the `reconsumeTimes` of the
+#   copy, which already counts the next retry (RocketMQ compares with `>` there). If the group holds
+#   a queue lock, the copy is a dead letter at once, as in RocketMQ 5.3: ordered consumers send a
+#   message only after its last retry.
+# - An ordered consumer and a POP consumer: the `reconsumeTimes` of the failed message. Brokers do
+#   not make dead letters of popped messages.
 #
-# What `allowed` is: `consumer_limit` at a consumer, `broker_limit` at a broker. A broker makes a
-# dead letter of the first failure when the limit is -1, as RocketMQ's does; consumers never send
-# -1.
+# `allowed` is `consumer_limit` at a consumer, and `broker_limit` at a broker. With the limit -1 a
+# broker makes a dead letter of the first failure, as RocketMQ does; consumers never send -1.
 
 
 RETRIES_DEFAULT = 16
-"""The limit of a group, and of a consumer that is not in order, when nobody sets one."""
+"""The limit of a group, and of a consumer that is not ordered, if none is set."""
 RETRIES_UNLIMITED = 2**31 - 1
-"""`maxReconsumeTimes` of a consumer that never gives a message up; Java's clients say it so."""
+"""The `maxReconsumeTimes` that means "no limit", as in RocketMQ's clients."""
 
 
 def is_tried_out(retries: int, allowed: int) -> bool:
-    """Whether a message becomes a dead letter that failed after `retries` retries."""
+    """Whether a message that failed after `retries` retries becomes a dead letter."""
     return retries >= allowed
 
 
 def consumer_limit(wanted: int | None, *, ordered: bool) -> int:
-    """How many retries a consumer allows that was told `wanted`; negative numbers are no limit.
+    """Return how many retries a consumer allows; a negative `wanted` means no limit.
 
-    Without a number a consumer in order has no limit, as in RocketMQ.
+    If `wanted` is None, an ordered consumer has no limit, as in RocketMQ; others have 16 retries.
     """
     if wanted is None:
         return RETRIES_UNLIMITED if ordered else RETRIES_DEFAULT
@@ -108,9 +112,11 @@ def consumer_limit(wanted: int | None, *, ordered: bool) -> int:
 
 
 def broker_limit(asked: int | None, group_limit: int) -> int:
-    """How many retries a broker allows: what the request says, else what the group says.
+    """Return how many retries a broker allows.
 
-    `asked` is the request's `maxReconsumeTimes`, `group_limit` the group's `retryMaxTimes`.
+    Args:
+        asked: `maxReconsumeTimes` of the request, or None.
+        group_limit: `retryMaxTimes` of the group, used if the request has no limit.
     """
     return group_limit if asked is None else asked
 
@@ -119,7 +125,7 @@ def broker_limit(asked: int | None, group_limit: int) -> int:
 
 
 class SimpleSubscription(Struct, rename="camel"):
-    """What a group is expected to subscribe to (5.1+)."""
+    """The expected subscription of a group (since 5.1)."""
 
     topic: str = ""
     expression_type: str = "TAG"
@@ -128,7 +134,7 @@ class SimpleSubscription(Struct, rename="camel"):
 
 
 class ExponentialRetryPolicy(Struct, rename="camel"):
-    """Delays in ms."""
+    """Retry delays that grow by a factor; `initial` and `max` are milliseconds."""
 
     initial: int = 5_000
     max: int = 7_200_000
@@ -136,13 +142,13 @@ class ExponentialRetryPolicy(Struct, rename="camel"):
 
 
 class CustomizedRetryPolicy(Struct, rename="camel"):
-    """`next`: the delay in ms before each attempt."""
+    """Fixed retry delays: `next` is the delay in ms before each attempt."""
 
     next: list[int] = []
 
 
 class GroupRetryPolicy(Struct, rename="camel"):
-    """Fields that are UNSET (falsy) are left out, as upstream leaves out nulls."""
+    """The retry policy of a group. UNSET fields are not written, as RocketMQ leaves out nulls."""
 
     type: str = "CUSTOMIZED"
     exponential_retry_policy: ExponentialRetryPolicy | UnsetType | None = UNSET
@@ -150,7 +156,7 @@ class GroupRetryPolicy(Struct, rename="camel"):
 
 
 class SubscriptionGroupConfig(Struct, rename="camel"):
-    """Defaults are upstream's; fields a 4.9 peer does not send take them."""
+    """The configuration of a group. Defaults are RocketMQ's; 4.9 does not send all fields."""
 
     group_name: str = ""
     consume_enable: bool = True
@@ -159,8 +165,8 @@ class SubscriptionGroupConfig(Struct, rename="camel"):
     consume_message_orderly: bool = False
     retry_queue_nums: int = 1
     retry_max_times: int = RETRIES_DEFAULT
-    """How often a message comes again before it is a dead letter, where the consumer does not say
-    so itself (`group.py`). With 0 or -1 the first failure is the last, as in RocketMQ."""
+    """Retries before a message becomes a dead letter, unless the consumer sets a limit. With 0 or
+    -1 the first failure makes a dead letter, as in RocketMQ."""
     group_retry_policy: GroupRetryPolicy = field(default_factory=GroupRetryPolicy)
     broker_id: int = 0
     which_broker_when_consume_slowly: int = 1

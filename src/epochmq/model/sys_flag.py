@@ -1,4 +1,4 @@
-"""Bits of a message's `sys_flag`, as the wire and the log have them."""
+"""Bits of a message's `sys_flag`, in requests and in the log."""
 
 COMPRESSED = 0x1
 MULTI_TAGS = 0x2
@@ -28,7 +28,7 @@ PULL_SUSPEND = 0x2
 PULL_SUBSCRIPTION = 0x4
 PULL_CLASS_FILTER = 0x8
 PULL_LITE = 0x10
-"""The PULL_ bits belong to a pull request's own `sysFlag`, another field of that name (2.2)."""
+"""The PULL_ bits belong to the `sysFlag` of a pull request, which is another field."""
 
 TOPIC_UNIT = 0x1
 TOPIC_UNIT_SUB = 0x2
@@ -36,10 +36,10 @@ TOPIC_UNIT_SUB = 0x2
 
 
 def transaction_type(sys_flag: int) -> int:
-    """One of TX_NONE, TX_PREPARED, TX_COMMIT, TX_ROLLBACK."""
+    """Return TX_NONE, TX_PREPARED, TX_COMMIT or TX_ROLLBACK."""
     return sys_flag & TX_MASK
 
 
 def with_transaction_type(sys_flag: int, kind: int) -> int:
-    """`sys_flag` with its transaction bits replaced by `kind`."""
+    """Return `sys_flag` with its transaction bits replaced by `kind`."""
     return sys_flag & ~TX_MASK | kind
