@@ -1,4 +1,4 @@
-"""CONTROLLER_GET_REPLICA_INFO 1004: who is master, as brokers poll it."""
+"""CONTROLLER_GET_REPLICA_INFO 1004 (brokers poll the master) and GET_METADATA_INFO 1005."""
 
 from epochmq.base.errors import Refused
 from epochmq.controller.controller_core import ControllerCore
@@ -55,11 +55,11 @@ def _unknown(name: str) -> Refused:
 
 
 # Metadata ------------------------------------------------------------------------------------
-# CONTROLLER_GET_METADATA_INFO 1005: who leads; every controller answers, at once.
+# CONTROLLER_GET_METADATA_INFO 1005: the leader. Every controller answers at once.
 
 
 def handle_metadata(core: ControllerCore, call: ControllerCall) -> Reply:
-    """The leader is named by whoever knows it; who leads says so only when it has taken over."""
+    """Return the leader, if it is known; a new leader names itself only when it has taken over."""
     context = core.context
     leader = context.leader_id
     if leader == context.peers.self_id and not context.leads:
