@@ -53,7 +53,7 @@ def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     plain = _ESCAPE.sub(_unescape_one, text)
-    # Java writes a character beyond the basic plane as two escapes, one for each surrogate.
+    # Java writes a character beyond U+FFFF as two escapes, one for each surrogate.
     return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

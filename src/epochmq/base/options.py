@@ -173,6 +173,7 @@ def _expand(text: str, env: Mapping[str, str]) -> str:
 
 
 def camel_case(name: str) -> str:
+    """Return a name in snake case as camel case."""
     first, *rest = name.split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in rest)
 
@@ -262,7 +263,7 @@ def _read_all(
 ) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     for key, slot in table.items():
-        # Paths have their variables replaced in defaults too.
+        # Variables are replaced in default values of paths as well.
         text = mapping.get(key)
         if text is None and slot.spec.unit == PATH and "$" in slot.default and env:
             text = slot.default

@@ -35,7 +35,9 @@ class Clock(Protocol):
 class Rng(Protocol):
     """Random numbers; in the simulator they come from a seed."""
 
-    def randrange(self, stop: int) -> int: ...
+    def randrange(self, stop: int) -> int:
+        """Return a number from 0 to `stop` - 1."""
+        ...
 
 
 class File(Protocol):
@@ -122,7 +124,9 @@ class Disk(Protocol):
 
     def size(self, path: str) -> int: ...
 
-    def modified_wall_ms(self, path: str) -> int: ...
+    def modified_wall_ms(self, path: str) -> int:
+        """Return the Unix ms of the last change of a file."""
+        ...
 
     def read_file(self, path: str) -> bytes | None:
         """Return the content of a small file, or None if it does not exist."""
@@ -144,7 +148,9 @@ class Disk(Protocol):
         """Remove a file, or a directory with its content; a missing path is no error."""
         ...
 
-    def sync_dir(self, path: str) -> None: ...
+    def sync_dir(self, path: str) -> None:
+        """Make the entries of a directory durable."""
+        ...
 
     def lock(self, path: str) -> Lock:
         """Lock bytes [0, 1) of `path` exclusively. Raises `StoreInUse` if another
@@ -162,4 +168,6 @@ class Blocking(Protocol):
     simulated delay.
     """
 
-    async def run(self, call: Callable[[], T]) -> T: ...
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return the result of `call`, or raise its error."""
+        ...

@@ -21,6 +21,7 @@ class GroupEvent(msgspec.Struct, tag_field="do", frozen=True, omit_defaults=True
 
     @property
     def key(self) -> Key:
+        """(cluster, name) of the group."""
         return self.cluster, self.name
 
 
@@ -106,6 +107,7 @@ _decoder: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)
 
 
 def encode(event: AnyEvent) -> bytes:
+    """Return the bytes of a command."""
     return bytes((VERSION,)) + _encoder.encode(event)
 
 

@@ -52,6 +52,7 @@ class ControllerContext:
 
     @property
     def leads(self) -> bool:
+        """Whether this controller leads."""
         return self.leader_since is not None
 
     @property
@@ -61,10 +62,12 @@ class ControllerContext:
 
     @property
     def leader_address(self) -> str | None:
+        """The address of the leader, or None."""
         return None if self.leader_id is None else self.peers.addresses.get(self.leader_id)
 
     @property
     def unclean_allowed(self) -> bool:
+        """Whether unclean elections are allowed, according to the replicated state."""
         return self.machine.settings.get(UNCLEAN) == "true"
 
     @property
@@ -87,6 +90,7 @@ class ControllerContext:
         return liveness.held_until(live, self.since, self.presumed_ms, self.times.skew_ms)
 
     def ticket(self) -> int:
+        """Return a new number by which a result is reported."""
         self._tickets += 1
         return self._tickets
 
@@ -99,6 +103,7 @@ class ControllerContext:
         self.effects.append(ProposeCommand(ticket, encode(event)))
 
     def written(self, ticket: int, outcome: CommandOutcome | None) -> None:
+        """Report the result of the command with this ticket; None means unknown."""
         then = self._writes.pop(ticket, None)
         if then is not None:
             then(outcome)
@@ -172,4 +177,5 @@ class ControllerContext:
         return live.heard_ms + limit > self.now
 
     def change_options(self, options: ControllerOptions) -> None:
+        """Replace the options."""
         self.options = replace(options)

@@ -154,6 +154,7 @@ class ControllerCore:
             self._resume(call, None)
 
     def read_failed(self, ticket: int, now: int) -> None:
+        """Note that a `ReadBarrier` failed, because this controller does not lead."""
         self.context.now = now
         call = self._barriers.pop(ticket, None)
         if call is not None:
@@ -174,6 +175,7 @@ class ControllerCore:
         return min(time for time in times if time is not None)
 
     def statistics(self) -> dict[str, int]:
+        """Return the state as numbers."""
         return {
             "groups": len(self.context.machine.groups),
             "brokers": self.context.live.count,
@@ -188,6 +190,7 @@ class ControllerCore:
         self._look(mark[0])
 
     def not_leader(self) -> Refused:
+        """Return the refusal that names the leader, if it is known."""
         leader = self.context.leader_address
         where = f"; ask {leader}" if leader else ", and no leader is known now; try again"
         return Refused(ResponseCode.CONTROLLER_NOT_LEADER, f"this controller does not lead{where}")

@@ -59,6 +59,7 @@ class BrokerGroup(msgspec.Struct):
 
     @property
     def key(self) -> Key:
+        """(cluster, name) of the group."""
         return self.cluster, self.name
 
     @property
@@ -67,9 +68,11 @@ class BrokerGroup(msgspec.Struct):
         return self.epoch > 0
 
     def by_addr(self, address: str) -> BrokerReplica | None:
+        """Return the replica with this address, or None."""
         return next((r for r in self.replicas.values() if r.address == address), None)
 
     def master_replica(self) -> BrokerReplica | None:
+        """Return the master, or None."""
         return None if self.master is None else self.replicas.get(self.master)
 
 

@@ -24,6 +24,7 @@ class LogReport(NamedTuple):
 
     @property
     def has_data(self) -> bool:
+        """Whether the log is not empty."""
         return self.epoch > 0 or self.offset > 0
 
 
@@ -71,9 +72,10 @@ def elect(
 ) -> ElectedMaster | None:
     """Return the new master of `group`, or None if no living replica may be master.
 
-    Members of the set come first, then candidates. If all members are back and all are unclean, the
-    replica with the longest log is chosen. With `by.unclean`, finally any replica. A learner is
-    never chosen. In a group that never had a master, all replicas are equal.
+    Members of the set come first, then candidates. If all members are back and all are unclean, and
+    there are no candidates, the best of all replicas is chosen. With `by.unclean`, finally any
+    replica. A learner is never chosen. In a group that never had a master, any other replica may be
+    chosen.
 
     Args:
         group: the group.

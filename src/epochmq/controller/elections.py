@@ -58,6 +58,7 @@ class Elections:
             heapq.heappush(self._heap, (at_ms, key))
 
     def soon(self, key: Key) -> None:
+        """Check the group at the next `tick`."""
         self.plan(key, self._context.now)
 
     def start(self) -> None:
@@ -77,6 +78,7 @@ class Elections:
             self._tell(key)
 
     def next_deadline(self) -> int | None:
+        """Return when the next check is due, or None."""
         return self._heap[0][0] if self._heap else None
 
     def tick(self) -> None:

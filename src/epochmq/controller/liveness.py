@@ -80,16 +80,20 @@ class Liveness:
         self.count = 0
 
     def get(self, key: Key, broker_id: int) -> LiveProcess | None:
+        """Return the entry of a broker, or None."""
         found = self.groups.get(key)
         return None if found is None else found.get(broker_id)
 
     def of_group(self, key: Key) -> dict[int, LiveProcess]:
+        """Return the entries of a group, by broker id."""
         return self.groups.get(key, {})
 
     def of_session(self, session_id: int) -> list[LiveProcess]:
+        """Return the entries that belong to a connection."""
         return list(self._by_session.get(session_id, {}).values())
 
     def all(self) -> Iterator[LiveProcess]:
+        """Return all entries."""
         for group in self.groups.values():
             yield from group.values()
 
@@ -134,6 +138,7 @@ class Liveness:
         return live is not None and session_id < live.connection
 
     def forget(self, key: Key, broker_id: int) -> None:
+        """Remove the entry of a broker."""
         group = self.groups.get(key, {})
         live = group.pop(broker_id, None)
         if live is not None:

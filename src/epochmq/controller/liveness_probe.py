@@ -23,6 +23,7 @@ class LivenessProbe:
         self._later: list[tuple[int, LiveProcess, int]] = []
 
     def try_at(self, live: LiveProcess, tries: int = 0) -> None:
+        """Try the port of a broker, if trustRefusedConnections is on."""
         if live.address and self._context.options.trust_refused_connections:
             ticket = self._context.ticket()
             self._under_way[ticket] = live, tries
@@ -41,6 +42,7 @@ class LivenessProbe:
         return None
 
     def tick(self) -> None:
+        """Repeat the attempts that are due."""
         now = self._context.now
         due = [entry for entry in self._later if entry[0] <= now]
         if due:
@@ -50,4 +52,5 @@ class LivenessProbe:
                     self.try_at(live, tries)
 
     def next_deadline(self) -> int | None:
+        """Return when the next attempt is due, or None."""
         return min((entry[0] for entry in self._later), default=None)

@@ -45,6 +45,7 @@ class CommandOutcome:
 
     @property
     def ok(self) -> bool:
+        """Whether the command was not refused."""
         return self.refusal is None
 
 

@@ -39,6 +39,7 @@ class Notices:
 
     @property
     def open_count(self) -> int:
+        """Number of notices that are not acknowledged."""
         return len(self._open)
 
     def announce(self, group: BrokerGroup) -> None:
@@ -63,6 +64,7 @@ class Notices:
         notice.next_at_ms = self._context.now + wait_ms
 
     def tick(self) -> None:
+        """Repeat the notices that are due."""
         due = [
             n
             for n in self._open.values()
@@ -72,6 +74,7 @@ class Notices:
             self._send(notice)
 
     def next_deadline(self) -> int | None:
+        """Return when the next notice is due, or None."""
         times = [n.next_at_ms for n in self._open.values() if n.next_at_ms is not None]
         return min(times, default=None)
 

@@ -45,6 +45,7 @@ class PeerList:
 
     @property
     def own_address(self) -> str:
+        """The address of this controller."""
         return self.addresses[self.self_id]
 
     def shown(self) -> str:

@@ -16,6 +16,8 @@ VERSION_5_1_1 = 435
 
 
 class ProtocolVersion(Enum):
+    """The protocol version of a request; the value is the first RocketMQ release with it."""
+
     G1 = "5.0"
     G2 = "5.1.1"
 
@@ -51,6 +53,7 @@ _NUMBERS: dict[ProtocolVersion, dict[Failure, int]] = {
 
 
 def number(protocol_version: ProtocolVersion, failure: Failure) -> int:
+    """Return the response code of a failure in this protocol version."""
     return int(_NUMBERS[protocol_version][failure])
 
 

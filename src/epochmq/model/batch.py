@@ -60,7 +60,7 @@ def decode(body: Buffer) -> list[BatchEntry]:
     """Return the messages of a batch. Raises `BatchError` for wrong lengths or too many
     messages.
     """
-    data = bytes(body)  # slices of bytes are cheaper than those of a view
+    data = bytes(body)  # slices of bytes are cheaper than slices of a memoryview
     entries: list[BatchEntry] = []
     unpack_head, unpack_size = _HEAD.unpack_from, _U16.unpack_from
     pos, end = 0, len(data)

@@ -93,10 +93,12 @@ class StoredMessage(msgspec.Struct):
 
     @property
     def tags(self) -> str | None:
+        """The tag of the message, or None."""
         return self.properties.get(names.TAGS)
 
     @property
     def keys(self) -> tuple[str, ...]:
+        """The index keys of the message."""
         return tuple(self.properties.get(names.KEYS, "").split())
 
     @property

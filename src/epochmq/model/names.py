@@ -122,14 +122,17 @@ def dlq_topic(group: str) -> str:
 
 
 def is_retry_topic(name: str) -> bool:
+    """Whether it is the retry topic of a group."""
     return name.startswith(RETRY)
 
 
 def is_dlq_topic(name: str) -> bool:
+    """Whether it is the dead letter topic of a group."""
     return name.startswith(DLQ)
 
 
 def is_lmq(name: str) -> bool:
+    """Whether it is a light queue (LMQ)."""
     return name.startswith(LMQ)
 
 

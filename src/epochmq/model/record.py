@@ -279,30 +279,37 @@ def blank(size: int) -> bytes:
 
 
 def size_at(buf: Buffer, pos: int) -> int:
+    """Return the size of the record in bytes."""
     return int(_U32.unpack_from(buf, pos)[0])
 
 
 def magic_at(buf: Buffer, pos: int) -> int:
+    """Return the magic number of the record."""
     return int(_U32.unpack_from(buf, pos + MAGIC_AT)[0])
 
 
 def body_crc_at(buf: Buffer, pos: int) -> int:
+    """Return the checksum of the body."""
     return int(_U32.unpack_from(buf, pos + 8)[0])
 
 
 def queue_id_at(buf: Buffer, pos: int) -> int:
+    """Return the queue id."""
     return int(_I32.unpack_from(buf, pos + QUEUE_ID_AT)[0])
 
 
 def queue_offset_at(buf: Buffer, pos: int) -> int:
+    """Return the queue offset."""
     return int(_I64.unpack_from(buf, pos + QUEUE_OFFSET_AT)[0])
 
 
 def offset_at(buf: Buffer, pos: int) -> int:
+    """Return the commit log offset in bytes."""
     return int(_I64.unpack_from(buf, pos + OFFSET_AT)[0])
 
 
 def sys_flag_at(buf: Buffer, pos: int) -> int:
+    """Return the `sys_flag`."""
     return int(_I32.unpack_from(buf, pos + SYS_FLAG_AT)[0])
 
 
@@ -329,10 +336,12 @@ def body_span(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def topic_at(buf: Buffer, pos: int) -> bytes:
+    """Return the topic as stored bytes."""
     start, end = _topic_span(buf, body_span(buf, pos)[1], magic_at(buf, pos))
     return bytes(buf[start:end])
 
 
 def properties_at(buf: Buffer, pos: int) -> bytes:
+    """Return the encoded properties."""
     _, end = _topic_span(buf, body_span(buf, pos)[1], magic_at(buf, pos))
     return bytes(buf[end + 2 : pos + size_at(buf, pos)])

@@ -38,7 +38,10 @@ def unpinned(queue_id: int) -> tuple[int, int]:
 
 
 def favourite(key: str, names: Iterable[str]) -> str | None:
-    """Return the name that all users of `key` choose; it changes only when that name disappears."""
+    """Return the name that all users of `key` choose from the same names (rendezvous hashing).
+
+    If a name disappears, only the keys of that name get another one.
+    """
     return max(names, key=lambda name: _weight(key, name), default=None)
 
 

@@ -114,7 +114,7 @@ def load_saved(
             mark = check_seal(data)
             fill(content)
         except Edited:
-            if problems:  # the file itself is malformed: this is its .bak, which nobody edits
+            if problems:  # the file itself is malformed; this is its .bak, which no person edits
                 problems.append(f"{name}: its checksum ({FIELD}) is wrong")
                 continue
             raise StoreDamaged(edited(name, source)) from None
@@ -146,7 +146,7 @@ def report_replaced(disk: Disk, path: str, replaced: str, lost: str) -> None:
     data = disk.read_file(path)
     if data is not None:
         disk.write_file(f"{path}.damaged", data)
-        disk.remove(path)  # or the next save would make a .bak of it
+        disk.remove(path)  # otherwise the next save would keep it as the .bak
     kept = f"; the damaged file is kept as {path}.damaged" if data is not None else ""
     log.error(
         "%s is damaged (%s) and was replaced by %s.bak: %s%s", path, replaced, path, lost, kept

@@ -7,7 +7,7 @@ from epochmq.base.errors import Refused
 
 SUB_ALL = "*"
 _SUBSCRIPTION_PARSE_FAILED = 23
-_SPACES = "".join(map(chr, range(0x21)))  # what Java's trim() takes away
+_SPACES = "".join(map(chr, range(0x21)))  # the characters that Java's trim() removes
 _UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
 _CACHE_MAX = 8192
 _CACHED_LENGTH_MAX = 256

@@ -59,6 +59,7 @@ class KvConfig:
             self.write(self._saved)
 
     def get(self, namespace: str, key: str) -> str | None:
+        """Return the value of an entry, or None."""
         return self._tables.get(namespace, {}).get(key)
 
     def list(self, namespace: str) -> dict[str, str] | None:

@@ -34,6 +34,7 @@ class RegisteredGroup:
 
     @property
     def min_id(self) -> int | None:
+        """The smallest broker id, or None."""
         return min(self.addrs, default=None)
 
     @property
@@ -81,6 +82,7 @@ class LiveBroker:
     """The connection over which it registered before the present one."""
 
     def expired(self, now: int) -> bool:
+        """Whether it was silent for longer than its timeout."""
         return self.last_ms + self.timeout_ms < now
 
 
@@ -151,6 +153,7 @@ class Brokers:
             group.claims.pop(session_id, None)
 
     def expired(self, now: int) -> list[LiveBroker]:
+        """Return the brokers that were silent for longer than their timeouts."""
         return [live for live in self.live.values() if live.expired(now)]
 
 

@@ -119,12 +119,14 @@ def _order_table(node: NameServerNode) -> bytes:
 
 
 def handle_unregister(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    """Remove a broker at its own request (104)."""
     header = decode_header(headers.UnregisterBrokerHeader, request.ext)
     node.table.leaves(header.clusterName, header.brokerName, header.brokerAddr, session.id)
     return Reply()
 
 
 def handle_heartbeat(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    """Keep a registration alive (904)."""
     header = decode_header(headers.BrokerHeartbeatHeader, request.ext)
     node.table.heartbeat(header.clusterName, header.brokerAddr, now)
     return Reply()
@@ -133,6 +135,7 @@ def handle_heartbeat(node: NameServerNode, request: Command, session: Session, n
 def handle_query_version(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply:
+    """Return whether the broker must register again (322). It also counts as a heartbeat."""
     header = decode_header(headers.QueryDataVersionHeader, request.ext)
     version = decode_body(DataVersion, request.body)
     changed, known = node.table.query_version(header.clusterName, header.brokerAddr, version, now)
@@ -143,6 +146,7 @@ def handle_query_version(
 def handle_member_group(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply:
+    """Return the members of a broker group (901)."""
     header = decode_header(headers.GetBrokerMemberGroupHeader, request.ext)
     group = node.table.brokers.groups.get(header.brokerName)
     addrs = {} if group is None else dict(sorted(group.addrs.items()))
@@ -153,6 +157,7 @@ def handle_member_group(
 def handle_cluster_info(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply:
+    """Return all broker groups and clusters (106)."""
     brokers = node.table.brokers
     info = ClusterInfo(
         {name: group.as_data() for name, group in brokers.groups.items()},

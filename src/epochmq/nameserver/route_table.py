@@ -57,6 +57,7 @@ class Registration:
 
     @property
     def key(self) -> Key:
+        """(cluster, address) of the broker."""
         return (self.cluster, self.addr)
 
 
@@ -140,7 +141,7 @@ class RouteTable:
         group = self.brokers.groups.get(told.name)
         newcomer = group is None or told.broker_id not in group.addrs
         if newcomer and told.topics is not None and len(told.topics) == 1:
-            # One topic alone is an incremental registration, and it needs a full one before it.
+            # A registration with one topic is incremental, and needs a full one before it.
             raise Refused(
                 _FAILED,
                 "register broker failed: a broker that is not registered named one topic only; "
@@ -331,6 +332,7 @@ class RouteTable:
             self.notices.append(notice)
 
     def pop_notices(self) -> list[MinIdNotice]:
+        """Return and clear the notices that must be sent."""
         notices, self.notices = self.notices, []
         return notices
 
@@ -405,6 +407,7 @@ class RouteTable:
         return {addr: filters for addr, filters in found.items() if filters}
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Return the topics of the broker groups of a cluster."""
         return self.topics.of_brokers(self.brokers.clusters.get(cluster, ()))
 
     def system_topics(self) -> tuple[list[str], str | None]:

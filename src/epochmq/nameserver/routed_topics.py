@@ -29,6 +29,7 @@ class RoutedTopics:
         return True
 
     def has(self, topic: str, broker_name: str) -> bool:
+        """Whether the broker group has the topic."""
         return broker_name in self.queues.get(topic, ())
 
     def put_mapping(self, topic: str, broker_name: str, mapping: TopicQueueMappingInfo) -> bool:
@@ -40,6 +41,7 @@ class RoutedTopics:
         return True
 
     def of_broker(self, broker_name: str) -> list[str]:
+        """Return the topics of one broker group."""
         return [topic for topic, held in self.queues.items() if broker_name in held]
 
     def drop(self, topic: str, broker_names: Iterable[str]) -> bool:
@@ -57,10 +59,12 @@ class RoutedTopics:
         return len(held) < before
 
     def drop_topic(self, topic: str) -> bool:
+        """Remove a topic. Return whether it existed."""
         self.mappings.pop(topic, None)
         return self.queues.pop(topic, None) is not None
 
     def drop_broker(self, broker_name: str) -> list[str]:
+        """Remove all topics of a broker group. Return their names."""
         gone = self.of_broker(broker_name)
         for topic in gone:
             self.drop(topic, (broker_name,))
@@ -81,6 +85,7 @@ class RoutedTopics:
         return topics
 
     def of_brokers(self, broker_names: Iterable[str]) -> list[str]:
+        """Return the topics of any of these broker groups."""
         wanted = set(broker_names)
         return [topic for topic, held in self.queues.items() if not wanted.isdisjoint(held)]
 

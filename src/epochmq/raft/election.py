@@ -27,10 +27,12 @@ class Ballot:
 
     @property
     def won(self) -> bool:
+        """Whether a majority granted its vote."""
         return sum(self._votes.values()) >= self._members.quorum
 
     @property
     def lost(self) -> bool:
+        """Whether a majority can no longer be reached."""
         refused = len(self._votes) - sum(self._votes.values())
         return len(self._members.voters) - refused < self._members.quorum
 
@@ -52,6 +54,7 @@ class ElectionTimer:
         self.deadline = now + self._timeout_ms + self._rng.randrange(self._timeout_ms)
 
     def heard_leader(self, now: int) -> None:
+        """Note a message of the leader at `now`."""
         self._loyal_until = now + self._timeout_ms
         self.restart(now)
 

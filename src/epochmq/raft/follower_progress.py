@@ -43,6 +43,7 @@ class FollowerProgress:
     _window_bytes: int = 0
 
     def may_send(self, options: RaftOptions) -> bool:
+        """Whether an append may be sent now."""
         if self.pace is AppendPace.STREAM:
             full = len(self._window) >= options.in_flight_max
             return not full and self._window_bytes < options.in_flight_bytes_max
@@ -58,6 +59,7 @@ class FollowerProgress:
             self._window_bytes += size
 
     def sent_snapshot(self, index: int, now: int) -> None:
+        """Note that the snapshot up to `index` was sent."""
         self.pace, self.snapshot_index, self.snapshot_at = AppendPace.SNAPSHOT, index, now
         self._empty_window()
 
@@ -93,6 +95,7 @@ class FollowerProgress:
         return True
 
     def probe_from(self, index: int) -> None:
+        """Send one append at a time again, beginning with `index`."""
         self.pace, self.waiting, self.next = AppendPace.PROBE, False, index
         self._empty_window()
 

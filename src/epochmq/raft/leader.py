@@ -41,6 +41,7 @@ class Leader:
     # Time -------------------------------------------------------------------------------------
 
     def next_deadline(self, now: int, *, check_quorum: bool) -> int:
+        """Return when `tick` must be called."""
         at = self._heartbeat_at
         if check_quorum:
             at = min(at, self._deserted_at(now))
@@ -56,12 +57,14 @@ class Leader:
         return self.replication.heard_at(now) + self._options.election_timeout_ms
 
     def tick(self, now: int) -> None:
+        """Do what is due: heartbeats, and the end of a hand-over that takes too long."""
         if self.transferee is not None and now >= self._give_up_at:
             self.transferee = None
         if now >= self._heartbeat_at:
             self.heartbeat(now)
 
     def heartbeat(self, now: int) -> None:
+        """Start a round of heartbeats."""
         self._heartbeat_at = now + self._options.heartbeat_ms
         self.replication.heartbeat(now)
 
@@ -106,6 +109,7 @@ class Leader:
         return done
 
     def lease_until_ms(self, now: int) -> int:
+        """Return until when no other node can lead; 0 without a lease."""
         sent_at = self.replication.round_sent_at(now)
         if sent_at is None or self._handed_over or not self.is_born:
             return 0
@@ -119,6 +123,7 @@ class Leader:
     # Hand-over of the leadership --------------------------------------------------------------
 
     def transfer_to(self, node: str, now: int) -> None:
+        """Start to hand the leadership over to `node`."""
         self.transferee = node
         self._give_up_at = now + self._options.election_timeout_ms
         self.replication.send_append(node, self.replication.followers[node], now)
@@ -165,4 +170,5 @@ class Leader:
         return None
 
     def matches(self) -> dict[str, int]:
+        """Return, for each follower, the last index that is known there."""
         return {node: each.match for node, each in self.replication.followers.items()}

@@ -29,10 +29,12 @@ class RaftLog:
 
     @property
     def last_index(self) -> int:
+        """Index of the last entry, or of the snapshot."""
         return self.snapshot.index + len(self._entries)
 
     @property
     def last_term(self) -> int:
+        """Term of the last entry, or of the snapshot."""
         return self._entries[-1].term if self._entries else self.snapshot.term
 
     def term_at(self, index: int) -> int | None:
@@ -122,6 +124,7 @@ class RaftLog:
 
     @property
     def has_unwritten(self) -> bool:
+        """Whether entries wait to be written."""
         return self._handed < self.last_index
 
     def pop_unwritten(self) -> tuple[LogEntry, ...]:

@@ -64,10 +64,12 @@ class VotersAndLearners(Struct, frozen=True, array_like=True):
 
     @property
     def everyone(self) -> tuple[str, ...]:
+        """All members: voters, then learners."""
         return self.voters + self.learners
 
     @property
     def quorum(self) -> int:
+        """The number of voters in a majority."""
         return len(self.voters) // 2 + 1
 
 

@@ -154,6 +154,7 @@ class RaftNode:
 
     @property
     def leader_id(self) -> str | None:
+        """The known leader, or None."""
         return self.core.leader_id
 
     @property
@@ -192,9 +193,11 @@ class RaftNode:
         return self._journal.end
 
     def next_deadline(self) -> int:
+        """Return when `tick` must be called (monotonic ms)."""
         return self.core.next_deadline()
 
     def statistics(self) -> dict[str, object]:
+        """Return the state of the node for operators."""
         return {**self.core.statistics(), "journalBytes": self._journal.end}
 
     # Input ------------------------------------------------------------------------------------

@@ -33,9 +33,11 @@ class ReadIndex:
         return len(self._unborn) + len(self._waiting)
 
     def add(self, context: bytes, round_needed: int, commit: int) -> None:
+        """Add a read at index `commit` that waits for a majority to answer `round_needed`."""
         self._waiting.append((round_needed, commit, context))
 
     def add_unborn(self, context: bytes) -> None:
+        """Add a read that waits for the first entry of the term."""
         self._unborn.append(context)
 
     def born(self) -> list[bytes]:

@@ -125,6 +125,7 @@ class Followers:
         return news
 
     def on_heartbeat_reply(self, reply: HeartbeatReply, now: int) -> None:
+        """Handle the answer to a heartbeat, and send entries that the follower lacks."""
         progress = self.followers.get(reply.sender)
         if progress is None:
             return

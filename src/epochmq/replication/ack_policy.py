@@ -121,4 +121,5 @@ class WaitingSends:
 
     @property
     def first_deadline(self) -> int | None:
+        """The deadline of the first waiting send, or None."""
         return self._waiting[0][1] if self._waiting else None

@@ -124,6 +124,7 @@ def encode_hello(hello: Hello) -> bytes:
 
 
 def encode_ack(offset: int) -> bytes:
+    """Return an acknowledgement of the log up to `offset`."""
     return _ACK.pack(LinkState.TRANSFER, offset)
 
 
@@ -205,6 +206,7 @@ def decode_entries(data: Buffer) -> list[tuple[int, int]]:
 def encode_transfer(
     body_bytes: int, offset: int, epoch: int, epoch_start: int, confirmed: int
 ) -> bytes:
+    """Return the head of a piece of log; `body_bytes` 0 is a heartbeat."""
     return _TRANSFER.pack(LinkState.TRANSFER, body_bytes, offset, epoch, epoch_start, confirmed)
 
 

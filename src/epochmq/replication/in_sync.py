@@ -318,6 +318,7 @@ class InSync:
             del self.replicas[gone]
 
     def change_options(self, options: ReplicationOptions) -> None:
+        """Replace the options."""
         self._options = options
 
     # Statistics -------------------------------------------------------------------------------

@@ -63,6 +63,7 @@ class Flow:
         return max(0, self._limit - self._sent)
 
     def sent(self, count: int) -> None:
+        """Count sent bytes."""
         self._sent += count
 
     def next_at_ms(self, now: int) -> int | None:

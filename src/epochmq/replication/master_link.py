@@ -82,6 +82,7 @@ class MasterPeer:
 
     @property
     def connected(self) -> bool:
+        """Whether there is a connection to the master."""
         return self._sock is not None
 
     async def run(self, host: str, port: int) -> None:

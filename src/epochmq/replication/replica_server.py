@@ -183,6 +183,7 @@ class Wire:
                 self._loop.remove_writer(self.sock.fileno())
 
     def close(self) -> None:
+        """Close the socket."""
         if not self.closed:
             self.closed = True
             self._watch(False)
@@ -267,6 +268,7 @@ class LinkServer:
         self.loop.add_reader(self._listener.fileno(), self._accept)
 
     def heard(self, wire: Wire, data: memoryview) -> None:
+        """Pass bytes of a follower to the core."""
         try:
             self.side.link_received(wire.number, data, self.clock.now_ms())
             self._after()
@@ -275,12 +277,14 @@ class LinkServer:
             self._broken(error)
 
     def lost(self, wire: Wire, reason: str) -> None:
+        """Close a link after an error of its socket, and tell the core."""
         if not wire.closed:
             self.close(wire.number, reason)
             self.side.link_closed(wire.number, self.clock.now_ms())
             self._after()
 
     def send(self, number: int, data: bytes) -> None:
+        """Send bytes over a link."""
         wire = self.wires.get(number)
         if wire is not None:
             wire.send(data)

@@ -278,7 +278,7 @@ class MasterCore:
             return []
         effects: Effects = []
         in_sync = self.in_sync
-        # Proposing comes first: from then on the new member's acknowledgements count.
+        # The proposal comes first, because acknowledgements of the new member count from then on.
         look = look and not self.past_lease
         proposal = in_sync.next_proposal(self._log.end, now) if look else None
         if proposal is not None:
@@ -386,6 +386,7 @@ class MasterCore:
         return self._moved(now)
 
     def proposal_failed(self, proposal: SetProposal, now: int, refused: bool) -> Effects:
+        """Note that a proposal failed; see `InSync.proposal_failed`."""
         self.in_sync.proposal_failed(proposal, now, refused)
         return self._moved(now)
 

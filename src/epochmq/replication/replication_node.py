@@ -227,12 +227,14 @@ class ReplicationNode(Copying):
             self._carry_out(self.master.accepted(link, peer, now))
 
     def link_received(self, link: int, data: bytes | bytearray | memoryview, now: int) -> None:
+        """Handle bytes of a follower."""
         self._now = now
         if self.master is not None:
             self._recheck(now)
             self._carry_out(self.master.received(link, data, now))
 
     def link_closed(self, link: int, now: int) -> None:
+        """Note that the link of a follower is closed."""
         self._now = now
         if self.master is not None:
             self._recheck(now)
@@ -306,15 +308,18 @@ class ReplicationNode(Copying):
         return self.master.refusal(now)
 
     def fence(self, reason: str) -> None:
+        """Stop acknowledging as master."""
         if self.master is not None:
             self.master.fence(reason)
 
     def unfence(self, now: int) -> None:
+        """Continue as the master of the same epoch."""
         self._now = now
         if self.master is not None:
             self._carry_out(self.master.unfence(now))
 
     def set_committed(self, members: frozenset[int], set_epoch: int, now: int) -> None:
+        """Note the controller's set."""
         self._now = now
         if self.master is not None:
             self._recheck(now)
@@ -329,6 +334,7 @@ class ReplicationNode(Copying):
             self._carry_out(self.master.replicas_told(registered, now))
 
     def proposal_failed(self, proposal: SetProposal, now: int, *, refused: bool = False) -> None:
+        """Note that a proposal failed, unless it is of another epoch."""
         self._now = now
         if self.master is not None and proposal.epoch == self.master.in_sync.epoch:
             self._recheck(now)
@@ -341,6 +347,7 @@ class ReplicationNode(Copying):
     # Time -------------------------------------------------------------------------------------
 
     def tick(self, now: int, wall: int = 0) -> None:
+        """Do what is due at `now`."""
         self._now, self._wall = now, wall
         if self.master is not None:
             self._recheck(now)
@@ -370,6 +377,7 @@ class ReplicationNode(Copying):
         self._forgetting = error is not None  # not tried again after the disk failed
 
     def next_deadline(self, now: int) -> int:
+        """Return when `tick` must be called at the latest."""
         if self.master is not None:
             return self.master.next_deadline(now)
         if self.follower is not None:

@@ -123,20 +123,25 @@ class StoreView:
 
     @property
     def start(self) -> int:
+        """First offset of the log."""
         return self._pointers.start
 
     @property
     def end(self) -> int:
+        """End of what may be sent to followers."""
         return self._store.transferable
 
     @property
     def whole(self) -> int:
+        """End of the complete records."""
         return self._store.whole_end
 
     @property
     def safe(self) -> int:
+        """End of what is synced with sync flush, or written without it."""
         return self._pointers.synced if self._sync_flush else self._store.transferable
 
     @property
     def confirmed(self) -> int:
+        """The confirmed offset."""
         return self._pointers.confirmed

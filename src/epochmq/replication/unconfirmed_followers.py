@@ -36,7 +36,7 @@ class UnconfirmedFollowers:
         """
         number = hello.follower_id
         if self.registered is None or number is None:
-            return True  # without an id it is as a learner
+            return True  # a follower without an id counts as a learner
         if number > BROKER_ID_MAX:
             return hello.learner
         return number in members or number in self.registered

@@ -80,6 +80,7 @@ class Command:
 
     @property
     def is_response(self) -> bool:
+        """Whether it is a response, not a request."""
         return self.flag & FLAG_RESPONSE != 0
 
     @property
@@ -88,6 +89,7 @@ class Command:
         return self.flag & FLAG_ONEWAY != 0
 
     def mark_oneway(self) -> None:
+        """Make it a request that must not be answered."""
         self.flag |= FLAG_ONEWAY
 
     def __repr__(self) -> str:

@@ -135,7 +135,7 @@ class FrameReader:
         """Copy `part` into a larger buffer; the rest of that buffer is the room."""
         have, size = len(part), self._want
         while size > ROOM_GROWTH * have:
-            size = size // ROOM_GROWTH + 1  # so that the last step ends with the frame
+            size = size // ROOM_GROWTH + 1  # the last buffer then has exactly the size of the frame
         larger = bytearray(size)
         larger[:have] = part
         self.room = memoryview(larger)[have:]

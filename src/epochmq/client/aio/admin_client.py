@@ -101,7 +101,7 @@ class MessageCalls(ProgressCalls):
             try:
                 message = await self.message_at(address, offset)
             except Refused:
-                continue  # no message begins there; it may still be a client's id
+                continue  # no message begins at that offset; the text may still be a client's id
             if message.offset_msg_id == msg_id.upper():
                 return message
         return None
@@ -277,14 +277,14 @@ class Admin(ClusterCalls, ControllerCalls, MessageCalls):
     """Requests of operators. Use as `async with Admin("127.0.0.1:9876") as admin: ...`.
 
     It works with brokers and name servers of RocketMQ as well. Numbers in parentheses in the
-    methods' descriptions are request codes.
+    methods' descriptions are request codes. Every method may raise the errors below.
 
     Args:
         namesrv: addresses of the name servers, as "host:port;host:port".
         timeout_ms: milliseconds for one request; some slow requests use 15,000.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
 
-    Every method may raise:
+    Raises:
         NotReachable: a server does not answer in time.
         NotFound: a topic, group, cluster or message does not exist.
         Refused: a server refuses; `code` and `remark` are those of its answer.

@@ -94,18 +94,18 @@ class BulkCalls:
     ) -> BulkRead:
         """Read records of `queue` from queue offset `offset` on.
 
-        The answer has at least one record, and otherwise as many as fit into `max_bytes`. In a
-        topic that stores batches as one record, the answer may hold messages before `offset` and
-        behind `end`.
+        The answer has at least one record if there is one, and otherwise as many as fit into
+        `max_bytes`. In a topic that stores batches as one record, the answer may hold messages
+        before `offset` and behind `end`.
 
         Args:
             queue: the queue to read.
             offset: queue offset of the first message wanted.
             end: queue offset to stop at (exclusive); None means the end of the queue.
             max_bytes: bytes of records in the answer.
-            tags: only messages with these tags; None means all.
+            tags: only messages with these tags, as "a || b"; None means all.
             bodies: False asks the broker to leave bodies out; some brokers send them all the same.
-            broker_id: the replica to ask if `address` is None.
+            broker_id: the replica to ask if `address` is None; 0 is the master.
             address: address of the replica to ask.
             timeout_ms: milliseconds for the request.
 

@@ -154,7 +154,7 @@ class Ordered:
                 self._member.note_progress(owned)
             return
         if owned.window.dropped:
-            return  # the next member tries it
+            return  # the next owner of the queue gets the messages
         await self._hold(owned, batch)
 
     async def _hold(self, owned: Owned, batch: list[StoredMessage]) -> None:

@@ -205,7 +205,7 @@ class GroupMember:
             try:
                 settled &= await self._rebalance_topic(topic)
             except NotFound:
-                continue  # the retry topic is made by the broker with the first heartbeat
+                continue  # the broker creates the retry topic after the first heartbeat
             except EpochError as error:
                 log.info("rebalance of %s skipped: %s", topic, error)
                 settled = False
@@ -321,7 +321,7 @@ class GroupMember:
             self.is_settled = await self.rebalance()
             pause_ms = REBALANCE_MS if self.is_settled else UNSETTLED_REBALANCE_MS
             try:
-                # Not wait_for: before Python 3.12 it loses a cancel that meets the event.
+                # Not wait_for: before Python 3.12 it ignores a cancellation that meets the event.
                 async with asyncio.timeout(pause_ms / 1_000):
                     await self._rebalance_now.wait()
             except TimeoutError:
@@ -365,7 +365,7 @@ class GroupMember:
         if self.is_stopping or self._consuming is None or not self._is_wanted(queue):
             return False
         if queue.topic not in self.subscriptions:
-            return True  # unsubscribed in the meantime
+            return True  # the topic was unsubscribed in the meantime
         window = ProcessQueue(self.options.max_buffered_bytes)
         owned = Owned(queue, Cursor(offset), window)
         owned.window.locked_at_ms = locked_at if ordered else None

@@ -121,6 +121,7 @@ class PopConsumer(Closing):
         Raises:
             UsageError: an argument has a wrong type.
             Refused: `topic` is not a valid name (1), or `expression` has no tag (23).
+            NotReachable: the consumer has started and no name server answers.
         """
         check_text("topic", topic)
         check_topic(topic)

@@ -187,8 +187,9 @@ class Producer(Closing):
     ) -> SendResult:
         """Send `message` to the queue of `key`, so that messages of one key keep their order.
 
-        Wait for each result before the next send of the same key. The queue of a key changes when
-        the number of queues changes. Tries are repeated as in `send`, always to the same queue.
+        Wait for each result before the next send of the same key. The queue of a key may change
+        when the queues of the topic change. Tries are repeated as in `send`, always to the same
+        queue.
 
         Args:
             message: the message to send.
@@ -249,6 +250,7 @@ class Producer(Closing):
             Refused: the broker does not allow recall (16); or it is too late, or the handle is not
                 from this broker (604).
             UsageError: `recall_handle` cannot be read.
+            NotFound: the topic does not exist.
             NotReachable: the broker is not known or did not answer.
         """
         try:
@@ -281,8 +283,7 @@ class Producer(Closing):
             timeout_ms: milliseconds for all tries; None means the value of the producer.
 
         Returns:
-            Where the first message is stored. `msg_id` holds the ids of all messages, joined by
-            commas.
+            Where the batch is stored. `msg_id` holds the ids of all messages, joined by commas.
 
         Raises:
             NotReachable, Refused, NotFound: as `send`.

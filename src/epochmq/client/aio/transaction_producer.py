@@ -71,9 +71,24 @@ class TransactionListener(Protocol):
 
     def execute_local(
         self, message: Message, arg: Any
-    ) -> Awaitable[TransactionState] | TransactionState: ...
+    ) -> Awaitable[TransactionState] | TransactionState:
+        """Run the local transaction, after the broker stored the half message.
 
-    def check(self, message: StoredMessage) -> Awaitable[TransactionState] | TransactionState: ...
+        Args:
+            message: the message, with its id in property `UNIQ_KEY`.
+            arg: the argument of `send_in_transaction`.
+
+        Returns:
+            COMMIT delivers the message, ROLLBACK drops it, UNKNOWN lets the broker ask `check`.
+        """
+        ...
+
+    def check(self, message: StoredMessage) -> Awaitable[TransactionState] | TransactionState:
+        """Return the state of the local transaction of `message`.
+
+        After an error, or with UNKNOWN, the broker asks again later.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

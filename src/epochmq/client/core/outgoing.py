@@ -116,7 +116,7 @@ def check(message: Message) -> None:
     flag: object = message.flag
     delay_ms: object = message.delay_ms
     if not isinstance(flag, int) or not isinstance(delay_ms, int):
-        _check_types(message)  # other wrong types fail on the way, and are named then
+        _check_types(message)  # other wrong types raise TypeError later; `prepare` names them then
     for name, value in message.properties.items():
         if "\x01" in name + value or "\x02" in name + value:
             raise UsageError(

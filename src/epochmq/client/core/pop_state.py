@@ -109,6 +109,7 @@ class PopHandle:
 
     @property
     def is_ordered(self) -> bool:
+        """Whether the message was popped in order."""
         return self.revive_queue_id == ORDERED_REVIVE_QUEUE
 
     def renewed(self, pop_wall_ms: int, invisible_ms: int, revive_queue_id: int) -> "PopHandle":

@@ -32,7 +32,7 @@ def retry_of(message: StoredMessage, group: str, delay_level: int, max_reconsume
         max_reconsume: retries before a message becomes a dead letter.
     """
     tries = message.reconsume_times + 1
-    if delay_level < 0:  # one retry more than the copy says are allowed
+    if delay_level < 0:  # the copy has one retry more than its own limit allows
         max_reconsume = min(max_reconsume, RETRIES_UNLIMITED - 1)
         tries = max_reconsume + 1
     properties = dict(message.properties)

@@ -30,6 +30,7 @@ REMARK = "Heart beat success"
 
 
 def handle_heartbeat(core: ControllerCore, call: ControllerCall) -> Reply | Steps:
+    """Note a heartbeat, and answer with the state of the group; the master gets a lease."""
     header = decode_header(ControllerHeartbeatHeader, call.request.ext)
     key = header.clusterName, header.brokerName
     group = core.context.machine.groups.get(key)

@@ -21,6 +21,7 @@ _INVALID = ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
 
 
 def handle_clean(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Remove the listed replicas, or the whole group if none is listed."""
     group, ids, living = _read(core, call)
     if not ids and not living and group.master is not None:
         raise Refused(_INVALID, "the group has a master: name the replicas to clean")

@@ -23,6 +23,7 @@ _MUTABLE = frozenset(row.key for row in describe(ControllerOptions) if row.mutab
 
 
 def handle_update_config(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Change options. Raises `Refused` 16 for options that may not change, 1 for invalid values."""
     told = _read(call)
     context = core.context
     try:

@@ -35,6 +35,7 @@ ELECTION_MS = 2_600
 
 
 def handle_elect(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Elect a master, if there is none or an operator names another one."""
     protocol_version = protocol_version_of(call.request)
     group, broker_id, designated, unclean = _read(core, call, protocol_version)
     yield ConfirmLeadership()

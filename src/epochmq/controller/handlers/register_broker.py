@@ -46,6 +46,7 @@ _CODES = {
 
 
 def handle_register(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Register a broker that has an id, and return the master and the sync-state set."""
     header = decode_header(RegisterBrokerToControllerHeader, call.request.ext)
     key = header.clusterName, header.brokerName
     replica_identity.check_names(*key, header.brokerAddress)
@@ -96,7 +97,7 @@ def touch(core: ControllerCore, call: ControllerCall, key: Key, told: Told) -> N
     """Note that the broker lives; its log is not known yet."""
     context = core.context
     if told.session is None:
-        context.live.forget(key, told.broker_id)  # what is known is of the process before
+        context.live.forget(key, told.broker_id)  # the entry belongs to the process before
     else:
         context.live.forget_other(key, told.broker_id, told.session)
     live = context.live.heard(
@@ -178,6 +179,7 @@ ELECTION_MS = 2_600
 
 
 def handle_register_g1(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Register a broker of 5.0: give it an id, and elect a master if there is none."""
     header = decode_header(RegisterBrokerHeaderV50, call.request.ext)
     key = header.clusterName, header.brokerName
     replica_identity.check_names(*key, header.brokerAddress)
@@ -268,6 +270,7 @@ _ID_CODES = {
 
 
 def handle_next_id(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Return the next broker id of a group (1012)."""
     header = decode_header(GetNextBrokerIdHeader, call.request.ext)
     yield ConfirmLeadership()
     group = core.context.machine.groups.get((header.clusterName, header.brokerName))
@@ -278,6 +281,7 @@ def handle_next_id(core: ControllerCore, call: ControllerCall) -> Steps:
 
 
 def handle_apply_id(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Give a broker id to the applicant (1013); 2014 if another broker has it."""
     header = decode_header(ApplyBrokerIdHeader, call.request.ext)
     replica_identity.check_names(header.clusterName, header.brokerName, header.registerCheckCode)
     replica_identity.check_word(header.incarnation or "")

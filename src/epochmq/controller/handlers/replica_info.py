@@ -16,6 +16,7 @@ UNKNOWN_ID = -1
 
 
 def handle_replica_info(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Return the master and the sync-state set of a group (1004)."""
     yield ConfirmLeadership()
     if protocol_version_of(call.request) is ProtocolVersion.G1:
         return _by_address(core, call)

@@ -51,6 +51,7 @@ _NOBODY = -1
 
 
 def handle_alter(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Replace the sync-state set of a group (1001)."""
     protocol_version = protocol_version_of(call.request)
     if protocol_version is ProtocolVersion.G1:
         group, event, ours = _read_g1(core, call)
@@ -132,6 +133,7 @@ def _id_of(group: BrokerGroup | None, address: str) -> int:
 
 
 def handle_sync_state(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Return the state of the named groups (1006); unknown groups are left out."""
     if not call.request.body:
         raise Refused(ResponseCode.SYSTEM_ERROR, "the body names no broker groups")
     names = decode_body(list[str], call.request.body)

@@ -130,6 +130,7 @@ class ControllerNode:
         self._run(now)
 
     def channel_closed(self, session_id: int, now: int) -> None:
+        """Note that a connection closed."""
         self.core.channel_closed(session_id, now)
         self._run(now)
 
@@ -152,6 +153,7 @@ class ControllerNode:
         self._run(now)
 
     def next_deadline(self) -> int:
+        """Return when `tick` must be called (monotonic ms)."""
         return min(self.raft.next_deadline(), self.core.next_deadline())
 
     def pending_sync(self) -> Callable[[], None] | None:
@@ -159,6 +161,7 @@ class ControllerNode:
         return self.raft.pending_sync()
 
     def synced(self, now: int) -> None:
+        """Note that the call of `pending_sync` has finished."""
         self.raft.synced(now)
         self._run(now)
 
@@ -168,6 +171,7 @@ class ControllerNode:
         return effects
 
     def statistics(self) -> dict[str, object]:
+        """Return the state of Raft and of the core."""
         return {**self.raft.statistics(), **self.core.statistics()}
 
     # Inside -----------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ class RaftLink:
         return word == self._word
 
     def send(self, data: bytes) -> None:
+        """Send a message, or keep it until there is a connection."""
         if self._peer is not None and not self._peer.session.closed:
             self._write(self._peer, data)
             return
@@ -80,6 +81,7 @@ class RaftLink:
             self._connecting = None
 
     async def close(self) -> None:
+        """Close the connection."""
         task, self._connecting = self._connecting, None
         if task is not None:
             task.cancel()

@@ -350,11 +350,13 @@ class EmbeddedController:
         self._own = None if port == shared_port else _server(options)
 
     async def start(self) -> None:
+        """Start the controller, and its own port if it has one."""
         await self.controller.start()
         if self._own is not None:
             await _listen(self._own, self.controller)
 
     async def stop(self) -> None:
+        """Stop the controller and its own port."""
         await self.controller.stop()
         if self._own is not None:
             await self._own.stop()

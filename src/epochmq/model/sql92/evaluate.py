@@ -196,7 +196,7 @@ def _same(one: Value, other: Value) -> bool:
 
 def _same_truth(one: Value, other: Value) -> bool:
     if isinstance(one, bool) and isinstance(other, str):
-        raise _Mismatch  # upstream reads a string as a truth value on the left side only
+        raise _Mismatch  # RocketMQ reads a string as a truth value on the left side only
     if isinstance(one, str):
         return (one.lower() == "true") is other
     return one is other

@@ -73,7 +73,7 @@ def _read(group: str, image: str, at: int) -> Token:
 
 def _number(group: str, image: str, at: int) -> int | float:
     if group == "int":
-        # The digits are counted first: turning thousands of them into a number is slow.
+        # The digits are counted first, because the conversion of thousands of digits is slow.
         digits = image.rstrip("lL")
         if digits[0] == "0" and digits != "0":
             raise SqlError("a number with leading zeros", at)
@@ -136,7 +136,7 @@ class _Sql92Parser:
         left = self._comparison()
         outer = self._depth
         while self._kind in ("=", "<>", "IS"):
-            self._deeper()  # each step wraps what is left of it
+            self._deeper()  # each step makes the tree one level deeper
             left = self._equality_step(left)
         self._depth = outer
         return left

@@ -31,21 +31,29 @@ Value = bool | int | float | str | None
 
 @dataclass(frozen=True, slots=True)
 class Constant:
+    """A literal."""
+
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
+    """The value of a property."""
+
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Negate:
+    """A number with its sign changed."""
+
     operand: "Node"
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
+    """NOT of a condition."""
+
     operand: "Node"
 
 
@@ -67,6 +75,8 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class In:
+    """IN or NOT IN with a list of strings."""
+
     operand: Property
     values: frozenset[str]
     negated: bool

@@ -27,6 +27,7 @@ class Head:
 
 
 def encode_report(end: int) -> bytes:
+    """Return a report that the slave's log ends at `end`."""
     return _REPORT.pack(end)
 
 
@@ -37,6 +38,7 @@ def decode_reports(data: Buffer) -> tuple[list[int], int]:
 
 
 def encode_head(offset: int, body_bytes: int) -> bytes:
+    """Return the head of a piece of log; `body_bytes` 0 is a heartbeat."""
     return _HEAD.pack(offset, body_bytes)
 
 

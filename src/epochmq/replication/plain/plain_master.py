@@ -51,12 +51,14 @@ class PlainMasterCore:
     # Links ------------------------------------------------------------------------------------
 
     def accepted(self, number: int, peer: str, now: int) -> Effects:
+        """Note a new connection."""
         if len(self.links) >= HA_LINKS_MAX:
             return [Close(number, f"more than {HA_LINKS_MAX} replication links")]
         self.links[number] = PlainLink(number, peer, now, now)
         return []
 
     def closed(self, number: int, now: int) -> Effects:
+        """Note that a link is closed."""
         del now
         self.links.pop(number, None)
         self._release()
@@ -136,17 +138,20 @@ class PlainMasterCore:
             self.waits.release(self.position)
 
     def appended(self, now: int) -> Effects:
+        """Note that the own log grew."""
         del now
         self._known_end = self._log.end
         self._release()
         return []
 
     def moved(self, now: int) -> Effects:
+        """Note that the own log was synced."""
         del now
         self._release()
         return []
 
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
+        """Call `done` once, when enough brokers hold the log up to `offset`."""
         if self.fenced is not None:
             done(AckStatus.FENCED)
         elif self.waits.is_first(offset) and self.position >= offset:
@@ -168,16 +173,19 @@ class PlainMasterCore:
         return None
 
     def change_options(self, options: ReplicationOptions) -> None:
+        """Replace the options; sends that wait may be answered now."""
         self._options = options
         self._release()
 
     def fence(self, reason: str) -> None:
+        """Stop acknowledging; waiting sends get FENCED."""
         self.fenced = self.fenced or reason
         self.waits.fail(AckStatus.FENCED)
 
     # Sending ----------------------------------------------------------------------------------
 
     def next_chunk(self, number: int, now: int) -> Chunk | None:
+        """Return the next data for a link that has room, or None."""
         link = self.links.get(number)
         if link is None or link.next < 0:
             return None
@@ -212,6 +220,7 @@ class PlainMasterCore:
         return effects
 
     def statistics(self) -> dict[str, int]:
+        """Return the state as numbers."""
         return {
             "links": len(self.links),
             "acknowledged": self.position,

@@ -80,20 +80,24 @@ class PlainNode(Copying):
     # The master -------------------------------------------------------------------------------
 
     def link_accepted(self, link: int, peer: str, now: int) -> None:
+        """Note a new connection; it is closed unless this broker is the master."""
         if self.master is None:
             self._out.append(Close(link, "this broker is not the master"))
         else:
             self._carry_out(self.master.accepted(link, peer, now))
 
     def link_received(self, link: int, data: bytes | bytearray | memoryview, now: int) -> None:
+        """Handle bytes of a slave."""
         if self.master is not None:
             self._carry_out(self.master.received(link, data, now))
 
     def link_closed(self, link: int, now: int) -> None:
+        """Note that a link is closed."""
         if self.master is not None:
             self._carry_out(self.master.closed(link, now))
 
     def next_chunk(self, link: int, now: int) -> Chunk | None:
+        """Return the next data for a link that has room, or None."""
         return self.master.next_chunk(link, now) if self.master is not None else None
 
     def appended(self, now: int) -> None:
@@ -115,15 +119,18 @@ class PlainNode(Copying):
             self._carry_out(master.moved(self._now))
 
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
+        """See `PlainMasterCore.when_acked`; `done` gets FENCED if this broker is not the master."""
         if self.master is None:
             done(AckStatus.FENCED)
         else:
             self.master.when_acked(offset, deadline_at_ms, done)
 
     def refusal(self, now: int) -> AckStatus | None:
+        """Return why a send must be refused now, or None."""
         return AckStatus.FENCED if self.master is None else self.master.refusal(now)
 
     def fence(self, reason: str) -> None:
+        """Stop acknowledging."""
         if self.master is not None:
             self.master.fence(reason)
 
@@ -134,6 +141,7 @@ class PlainNode(Copying):
     # Time and effects -------------------------------------------------------------------------
 
     def tick(self, now: int, wall: int = 0) -> None:
+        """Do what is due at `now`."""
         del wall
         self._now = now
         core = self.master or self.slave
@@ -178,5 +186,6 @@ class PlainNode(Copying):
         return {0: self.slave.received_bytes} if self.slave is not None else {}
 
     def statistics(self) -> dict[str, int]:
+        """Return the state of the present role as numbers."""
         core = self.master or self.slave
         return core.statistics() if core is not None else {}

@@ -57,6 +57,7 @@ class PlainReplication(Shell):
         self.node.change_options(options)
 
     def fence(self, reason: str) -> None:
+        """Stop acknowledging; waiting sends get FENCED."""
         self.node.fence(reason)
 
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:

@@ -52,13 +52,14 @@ class PlainSlaveCore:
         return [Truncate(self._log.whole, "incomplete record")]
 
     def resumed(self, session: int, now: int) -> Effects:
+        """Note that a cut of the log has ended; it began in `session`."""
         if session != self.session or not self.held:
             return []
         self.held = False
         self._end = self._log.end
         effects: Effects = []
         if self._reported < 0 and self._options.sync_before_ack and self._log.safe < self._end:
-            self._awaiting = True  # the master counts the first report, too (INV-20)
+            self._awaiting = True  # the master counts the first report as well (INV-20)
             effects.append(AwaitSync(self._end))
         elif self._reported < 0:
             self._report(0 if self._empty else self._end, effects, now)
@@ -71,6 +72,7 @@ class PlainSlaveCore:
         return self._log.start == self._log.end
 
     def closed(self) -> None:
+        """Note that the connection is closed."""
         self._forget()
         self.state = LinkState.READY
 
@@ -83,6 +85,7 @@ class PlainSlaveCore:
 
     @property
     def wants(self) -> bool:
+        """Whether bytes may be given now."""
         return not self.held and self.state is LinkState.TRANSFER
 
     @property
@@ -91,6 +94,7 @@ class PlainSlaveCore:
         return 0 if self.held or self._inbox else self._body_left
 
     def receive(self, data: bytes | bytearray | memoryview, now: int) -> Effects:
+        """Handle bytes of the master; invalid bytes close the link."""
         self.read_at_ms = now
         if self._inbox:
             self._inbox += data
@@ -162,6 +166,7 @@ class PlainSlaveCore:
         return effects
 
     def synced(self, session: int, now: int) -> Effects:
+        """Note that the log was synced as far as `AwaitSync` of `session` asked, or further."""
         if session != self.session or not self._awaiting:
             return []
         self._awaiting = False
@@ -177,6 +182,7 @@ class PlainSlaveCore:
         effects.append(SendData(OWN_LINK, encode_report(offset)))
 
     def tick(self, now: int) -> Effects:
+        """Repeat the report, and close the connection to a silent master."""
         effects: Effects = []
         if self.state is not LinkState.TRANSFER or self.held:
             return effects
@@ -188,6 +194,7 @@ class PlainSlaveCore:
         return effects
 
     def statistics(self) -> dict[str, int]:
+        """Return the state as numbers."""
         return {
             "state": int(self.state),
             "acknowledged": self._reported,

@@ -41,6 +41,7 @@ class QueueOffsetEntry(Body):
 
     @property
     def queue(self) -> MessageQueue:
+        """The queue of this entry."""
         return MessageQueue(self.topic, self.broker_name, self.queue_id)
 
 
