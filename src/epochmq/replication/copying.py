@@ -78,7 +78,7 @@ class Copying(ABC):
 
     @property
     def suspended(self) -> bool:
-        """Whether a person must help before a connection makes sense."""
+        """Whether an operator must help before a connection makes sense."""
         return self._copier is not None and self._copier.state is LinkState.SUSPEND
 
     def dialled(self, now: int) -> None:

@@ -1,12 +1,12 @@
 """The follower's side of replication: handshake, truncation, copying, acknowledgements.
 
     READY --connected--> HANDSHAKE --reply, truncation--> TRANSFER
-                                   --no common point----> SUSPEND, until a person has helped
+                                   --no common point----> SUSPEND, until an operator has helped
 
 The follower checks the reply first: a peer whose last epoch is smaller than the epoch from the
 controller is deposed. The log is cut durably where it differs from the master's, before anything
 else happens (rocketmq#10666). It is never cut below the confirmed offset (INV-15), except if the
-controllers report an unclean election after the last epoch of this log. In this case a person
+controllers report an unclean election after the last epoch of this log. In this case an operator
 accepted the loss, and the bytes are kept in `cut/`. The rest of the log is acknowledged at once,
 and the master sends from there.
 
@@ -101,7 +101,7 @@ class FollowerCore:
         """No bytes are taken until `resumed`."""
         self.received_bytes = 0
         self.suspended: str | None = None
-        """Why a person must help."""
+        """Why an operator must help."""
         self.master_end = 0
         self._log = log
         self._epochs = epochs
@@ -309,7 +309,7 @@ class FollowerCore:
         return None
 
     def suspend(self, reason: str, effects: Effects) -> None:
-        """Stop until a person has decided; the replica stays outside of the sync-state set."""
+        """Stop until an operator has decided; the replica stays outside of the sync-state set."""
         again = self.suspended == reason
         self._drop(reason, effects)
         self.state = LinkState.SUSPEND

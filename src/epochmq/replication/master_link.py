@@ -50,7 +50,7 @@ class FollowerSide(Protocol):
 
     @property
     def suspended(self) -> bool:
-        """Whether a person must help first, so that reconnecting can wait."""
+        """Whether an operator must help first, so that reconnecting can wait."""
         ...
 
 

@@ -58,7 +58,7 @@ class AdvanceConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Report a problem to a person."""
+    """Report a problem to an operator."""
 
     text: str
 

@@ -217,7 +217,7 @@ class Shell:
                 self._tell(effect.text)
 
     def _tell(self, trouble: str) -> None:
-        """Report a problem to a person; a repeated one is reported once in a period."""
+        """Report a problem to an operator; a repeated one is reported once in a period."""
         now = self._clock.now_ms()
         if trouble != self._told or now >= self._tell_again_at_ms:
             self._told, self._tell_again_at_ms = trouble, now + TROUBLE_AGAIN_MS

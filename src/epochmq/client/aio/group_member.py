@@ -43,7 +43,7 @@ UNSETTLED_REBALANCE_MS = 1_000
 PERSIST_MS = 5_000
 LOCK_MS = 20_000
 LOCK_AGAIN_MS = 1_000
-"""Pause after a renewal that failed. During a failover nobody renews a lock, and a queue whose lock
+"""Pause after a renewal that failed. During a failover no lock is renewed, and a queue whose lock
 was not renewed for 30 s is not consumed."""
 BROKER_LOCK_MS = 60_000
 """How long a broker keeps a lock that is not renewed."""

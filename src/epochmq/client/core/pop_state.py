@@ -269,7 +269,7 @@ def batches(
     """Return one request body for `handles` of one broker and topic, and the handles left over.
 
     Those left over must be acknowledged one by one. Ordered pops are among them, because the answer
-    tells whether the message still belonged to this member.
+    shows whether the message still belonged to this member.
     """
     rows: dict[_Key, set[int]] = {}
     alone = []
