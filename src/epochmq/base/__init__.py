@@ -1,1 +1,1 @@
-"""L0: words, ports, errors and limits that every other layer shares."""
+"""Errors, limits, options and ports that all other packages use."""

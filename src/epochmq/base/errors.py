@@ -1,28 +1,30 @@
-"""One tree of errors: our bug, the peer's fault and the environment kept apart.
+"""All errors of EpochMQ: faults of EpochMQ itself, of peers, of users, and of the environment.
 
-Every message says what happened, why, and what to do next; the shells print it as it is, so no
-traceback reaches a user.
+Each error text says what happened, why, and what to do next. The services print it as it is, so
+users see no traceback.
 """
 
 
 class EpochError(Exception):
-    """Root of all errors that EpochMQ raises on purpose."""
+    """Base class of all errors that EpochMQ raises on purpose."""
 
 
 class OurBug(EpochError):
-    """An invariant of ours broke; the node stops rather than go on wrong."""
+    """An invariant of EpochMQ is broken; the node stops instead of continuing with wrong data."""
 
 
 class PeerError(EpochError):
-    """The other side sent what the protocol does not allow; cuts that connection, nothing else."""
+    """A peer sent what the protocol does not allow; its connection is closed."""
 
 
 class HeaderError(PeerError):
-    """A well-framed request whose header fields are missing or unreadable; answered, not cut."""
+    """A well-framed request with missing or unreadable header fields; it is answered
+    with an error.
+    """
 
 
 class Refused(EpochError):
-    """A request is refused: the response `code` and `remark` go back to the client."""
+    """A request is refused; `code` and `remark` are those of the answer."""
 
     def __init__(self, code: int, remark: str) -> None:
         super().__init__(remark)
@@ -31,15 +33,15 @@ class Refused(EpochError):
 
 
 class UsageError(EpochError):
-    """The caller asked for something that makes no sense; exit code 2 in the CLI."""
+    """The caller passed an impossible argument or request; exit code 2 of the command line."""
 
 
 class EnvironmentFault(EpochError):
-    """Disk, port, network or configuration: the world is not as needed."""
+    """A problem of disk, port, network or configuration."""
 
 
 class ConfigError(EnvironmentFault):
-    """A configuration cannot be used; `problems` holds one clear line for each fault in it."""
+    """A configuration cannot be used; `problems` has one line for each fault."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -47,12 +49,13 @@ class ConfigError(EnvironmentFault):
 
 
 class DiskFull(EnvironmentFault):
-    """No space is left; writes are refused, reads go on, and it heals by itself."""
+    """No space is left. Writes are refused, reads go on, and writes go on when there is space."""
 
 
 class OutOfResources(DiskFull):
-    """No file descriptor or no memory is left: writes are refused as by a full disk, and it heals
-    by itself."""
+    """No file descriptor or no memory is left. Writes are refused as with a full disk, and go on
+    later.
+    """
 
 
 class DiskFailed(EnvironmentFault):
@@ -60,34 +63,34 @@ class DiskFailed(EnvironmentFault):
 
 
 class SyncFailed(DiskFailed):
-    """fsync failed: what it covered may be lost for good, so the store is fenced (fsyncgate)."""
+    """fsync failed: the data may be lost, so the store is fenced (fsyncgate)."""
 
 
 class StoreInUse(EnvironmentFault):
-    """Another process holds the store's lock file."""
+    """Another process holds the lock file of the store."""
 
 
 class StoreDamaged(EnvironmentFault):
-    """The files cannot be opened safely; the message names the file and what to do."""
+    """The files cannot be opened safely; the text names the file and what to do."""
 
 
 class PortInUse(EnvironmentFault):
-    """A listening port is taken."""
+    """Another process listens on the port."""
 
 
 class NotReachable(EnvironmentFault):
-    """A peer cannot be reached or did not answer in time; exit code 3 in the CLI."""
+    """A peer cannot be reached or did not answer in time; exit code 3 of the command line."""
 
 
 class NotFound(EpochError):
-    """The named topic, group or message does not exist; exit code 5 in the CLI."""
+    """A topic, group or message does not exist; exit code 5 of the command line."""
 
 
 # Check ---------------------------------------------------------------------------------------
-# Checks that stay on in production; a breach is our bug and stops the node (INV-11 and others).
+# Checks of invariants that stay on in production (INV-11 and others); a failure stops the node.
 
 
 def check(condition: bool, rule: str) -> None:
-    """Raise `OurBug` naming `rule` unless `condition` holds."""
+    """Raise `OurBug` that names `rule` unless `condition` is true."""
     if not condition:
         raise OurBug(f"invariant broken: {rule}")

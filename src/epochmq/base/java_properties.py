@@ -1,4 +1,4 @@
-"""Java's `.properties` text format, in which RocketMQ writes its configuration."""
+"""Java's `.properties` text format, which RocketMQ uses for configuration."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,11 @@ _SHORT = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Read the text as `java.util.Properties` does; of equal keys the last one wins."""
+    r"""Read the text as `java.util.Properties` does; the last of equal keys wins.
+
+    Raises:
+        ConfigError: a `\u` escape is incomplete.
+    """
     pairs: dict[str, str] = {}
     problems: list[str] = []
     for number, line in _logical_lines(text):
@@ -29,7 +33,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines joined over a trailing backslash, without blank lines and comments."""
+    """Return lines with continuations joined, without blank lines and comments."""
     pending, start = "", 0
     for number, natural in enumerate(_LINE_END.split(text), 1):
         line = natural.lstrip(_BLANK)
@@ -49,7 +53,7 @@ def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     plain = _ESCAPE.sub(_unescape_one, text)
-    # Java writes a character beyond the basic plane as two escapes, one for each surrogate.
+    # Java writes a character beyond U+FFFF as two escapes, one for each surrogate.
     return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -61,7 +65,7 @@ def _unescape_one(found: re.Match[str]) -> str:
 
 
 def format_properties(pairs: Iterable[tuple[str, str]]) -> str:
-    """Write the pairs so that `parse_properties`, or Java, reads the same again."""
+    """Return the pairs as text that `parse_properties` and Java read back unchanged."""
     return "".join(f"{_escape(k, ' =:#!')}={_escape(v, '')}\n" for k, v in pairs)
 
 

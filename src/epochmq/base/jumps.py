@@ -1,26 +1,26 @@
-"""Notices that the machine stood still while its monotonic clock did too.
+"""Detects that the machine stood still and its monotonic clock did not count the time.
 
-A paused virtual machine, or one that goes on from a snapshot, may count none of that time: a lease
-that ended elsewhere long ago seems to run. The wall clock comes right sooner or later, and then it
-runs ahead of the monotonic one.
+A paused virtual machine, or one resumed from a snapshot, may not count this time. A lease that
+ended long ago would still seem to run. The wall clock is corrected sooner or later, and is then
+ahead of the monotonic clock.
 """
 
 JUMP_MS = 100
-"""The margin of leases (leaseSkewMillis), less than that of Raft's: clocks that run apart slower
-than that do no harm."""
+"""The margin of leases (leaseSkewMillis), less than that of Raft. Clocks that drift more slowly
+than this do no harm."""
 
 
 class Jumps:
-    """Compares both clocks from look to look."""
+    """Compares wall clock and monotonic clock at each call."""
 
     def __init__(self) -> None:
         self._ahead_ms: int | None = None
         self.count = 0
 
     def look(self, now: int, wall: int) -> bool:
-        """Whether wall time ran ahead of monotonic time by more than `JUMP_MS` since the last look.
+        """Whether wall time gained more than `JUMP_MS` on monotonic time since the last call.
 
-        A clock that somebody sets forward looks the same.
+        A wall clock that was set forward gives the same result.
         """
         ahead_ms, before_ms = wall - now, self._ahead_ms
         self._ahead_ms = ahead_ms

@@ -1,4 +1,4 @@
-"""Typed options: frozen classes whose fields know RocketMQ's key, their range and their meaning.
+"""Typed options: frozen classes whose fields have RocketMQ's key, a range and a description.
 
     @dataclass(frozen=True, kw_only=True)
     class StoreOptions:
@@ -6,9 +6,9 @@
             "ASYNC_FLUSH", "When a message counts as stored.", choices=("ASYNC_FLUSH", "SYNC_FLUSH")
         )
 
-Every fault of a configuration is reported at once, one clear line each. What may change at
-runtime is an allow-list (`mutable=True`) of plain values: paths and secrets can never be in it, so
-a stranger who reaches the admin port cannot aim a write at a file (CVE-2023-33246, CVE-2023-37582).
+All faults of a configuration are reported together, one line each. Options that may change at run
+time are marked (`mutable=True`). Paths and secrets can never be marked, so a request to the admin
+port cannot make a server write to another file (CVE-2023-33246, CVE-2023-37582).
 """
 
 import dataclasses
@@ -41,13 +41,13 @@ HIDDEN = "******"
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 _VARIABLE = re.compile(r"\$(?:\{([^}]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _HINTS_MAX = 20
-"""Looking for near names is slow, and whoever reaches the admin port chooses how many are wrong."""
+"""The search for similar names is slow, and a client chooses how many names are wrong."""
 _INT_LOW, _INT_HIGH = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass(frozen=True)
 class _Spec:
-    """What a field's metadata holds."""
+    """The metadata of a field."""
 
     doc: str
     key: str | None
@@ -61,7 +61,7 @@ class _Spec:
 
 @dataclass(frozen=True)
 class OptionRow:
-    """One option as documentation shows it."""
+    """One option, as documentation shows it."""
 
     key: str
     field: str
@@ -86,9 +86,21 @@ def option(
     secret: bool = False,
     unit: str = "",
 ) -> Any:
-    """A field of an options class; `key` defaults to the field's name in camelCase.
+    """Return a field of an options class.
 
-    With `unit="path"` the value may hold `$NAME`, `${NAME}` and `${user.home}`.
+    Args:
+        default: the default value.
+        doc: the description.
+        key: RocketMQ's name; None means the field's name in camel case.
+        mutable: whether it may change at run time.
+        low: smallest number allowed.
+        high: largest number allowed.
+        choices: texts allowed.
+        secret: whether the value is hidden when options are shown.
+        unit: unit of the value; with "path" it may contain `$NAME`, `${NAME}` and `${user.home}`.
+
+    Raises:
+        TypeError: a path or a secret is marked `mutable`.
     """
     if mutable and (secret or unit == PATH):
         raise TypeError("paths and secrets never change at runtime")
@@ -98,7 +110,7 @@ def option(
 
 @dataclass(frozen=True)
 class _Slot:
-    """A field of one options class, ready to read texts."""
+    """A field of one options class that reads texts."""
 
     name: str
     key: str
@@ -107,7 +119,7 @@ class _Slot:
     spec: _Spec
 
     def read(self, text: str, env: Mapping[str, str]) -> Any:
-        """The typed value; ValueError with the reason otherwise."""
+        """Return the typed value. Raises `ValueError` with the reason."""
         text = text.strip()
         if self.spec.unit == PATH:
             text = _expand(text, env)
@@ -161,12 +173,13 @@ def _expand(text: str, env: Mapping[str, str]) -> str:
 
 
 def camel_case(name: str) -> str:
+    """Return a name in snake case as camel case."""
     first, *rest = name.split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
 def _slots(cls: Any) -> Mapping[str, _Slot]:
-    """The options of a class by key; found once, for strangers ask for a configuration too."""
+    """Return the options of a class by key, from a cache."""
     return _find_slots(cls)
 
 
@@ -193,10 +206,17 @@ def load(
     warn: Callable[[str], None] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> tuple[Any, ...]:
-    """One instance of each class from one flat mapping; a key that several have goes to each.
+    """Return one instance of each class from one mapping; a key of several classes goes to each.
 
-    `ignored` are keys that RocketMQ knows and EpochMQ has no use for: accepted, with one line to
-    `warn` each. Any other unknown key is a fault.
+    Args:
+        classes: the options classes.
+        mapping: texts by key.
+        ignored: RocketMQ's keys that EpochMQ does not use; they are accepted.
+        warn: called with one line for each ignored key.
+        env: variables for paths.
+
+    Raises:
+        ConfigError: with one line for each fault, for example an unknown key.
     """
     tables = [_slots(cls) for cls in classes]
     known = {key for table in tables for key in table}
@@ -210,13 +230,13 @@ def load(
 
 
 def change(instance: T, mapping: Mapping[str, str]) -> T:
-    """A copy with other values; only options that may change at runtime."""
+    """Return a copy with other values. Raises `ConfigError` for options that may not change."""
     changed: T = change_all((instance,), mapping)[0]
     return changed
 
 
 def change_all(instances: Sequence[Any], mapping: Mapping[str, str]) -> tuple[Any, ...]:
-    """`change` over several instances that share one flat space of keys; all or nothing."""
+    """Change several instances with common keys, as `change`; all changes are made, or none."""
     tables = [_slots(type(instance)) for instance in instances]
     known = {key for table in tables for key in table}
     frozen = {key for table in tables for key, slot in table.items() if not slot.spec.mutable}
@@ -243,7 +263,7 @@ def _read_all(
 ) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     for key, slot in table.items():
-        # Paths have their variables replaced in defaults too.
+        # Variables are replaced in default values of paths as well.
         text = mapping.get(key)
         if text is None and slot.spec.unit == PATH and "$" in slot.default and env:
             text = slot.default
@@ -258,8 +278,8 @@ def _read_all(
 
 
 def _unknown(keys: Sequence[str], known: Collection[str]) -> list[str]:
-    """One line for each key, the first of them with the name that was probably meant."""
-    # Compared without case: `brokername` is the commonest slip.
+    """Return one line for each unknown key, the first of them with a similar known name."""
+    # Case is ignored: `brokername` is the most common mistake.
     by_lower = {name.lower(): name for name in known}
     lines = []
     for number, key in enumerate(keys):
@@ -281,7 +301,7 @@ def _text(value: Any) -> str:
 
 
 def render_properties(instances: Iterable[Any], redact: bool = True) -> str:
-    """The effective configuration as a properties file, sorted by key; secrets hidden."""
+    """Return the options as a properties file, sorted by key; secrets are hidden if `redact`."""
     shown: dict[str, str] = {}
     for instance in instances:
         for key, slot in _slots(type(instance)).items():
@@ -291,7 +311,7 @@ def render_properties(instances: Iterable[Any], redact: bool = True) -> str:
 
 
 def describe(cls: type) -> list[OptionRow]:
-    """The options of a class, for documentation and `--help`."""
+    """Return the options of a class, for documentation and `--help`."""
     return [
         OptionRow(
             key=slot.key,

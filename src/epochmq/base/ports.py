@@ -1,6 +1,6 @@
-"""What the product needs of the machine, as Protocols: `runtime` implements them, and `sim`, too.
+"""The interfaces (Protocols) to the machine; `runtime` and `sim` implement them.
 
-Only these may bring time, disk, threads or chance into the lower layers (determinism rule 4).
+Only these may give the lower layers time, disk, threads or random numbers (determinism rule 4).
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 
 Buffer = bytes | bytearray | memoryview
-"""What may be written: anything that holds bytes."""
+"""Bytes that can be written."""
 
 
 # Ports ---------------------------------------------------------------------------------------
@@ -21,25 +21,27 @@ T = TypeVar("T")
 
 
 class Clock(Protocol):
-    """Two clocks: every deadline is monotonic, wall time only goes into messages and logs."""
+    """A monotonic clock for deadlines, and a wall clock for messages and logs."""
 
     def now_ms(self) -> int:
-        """Monotonic milliseconds; never goes back."""
+        """Return monotonic milliseconds, which never go back."""
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch; may jump."""
+        """Return milliseconds since the Unix epoch; they may jump."""
         ...
 
 
 class Rng(Protocol):
-    """Chance, seeded in the simulator."""
+    """Random numbers; in the simulator they come from a seed."""
 
-    def randrange(self, stop: int) -> int: ...
+    def randrange(self, stop: int) -> int:
+        """Return a number from 0 to `stop` - 1."""
+        ...
 
 
 class File(Protocol):
-    """One open file of fixed size, or one that grows by writing at its end.
+    """One open file.
 
     Errors: `DiskFull` for no space, `SyncFailed` for a failed sync, `DiskFailed` otherwise.
     """
@@ -49,42 +51,46 @@ class File(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes, as the file system has it."""
+        """Size in bytes, according to the file system."""
         ...
 
     def fileno(self) -> int:
-        """Descriptor for `os.sendfile`, good until `close`; -1 for a simulated file."""
+        """Return the descriptor for `os.sendfile`, valid until `close`; -1 for a simulated file."""
         ...
 
     def write(self, offset: int, data: Buffer) -> None:
-        """Store all of `data` at `offset`; visible to `read` and `view` at once, not yet synced."""
+        """Write all of `data` at `offset`; `read` and `view` see it at once. It is not
+        synced yet.
+        """
         ...
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`; shorter only at the end of the file."""
+        """Return up to `size` bytes from `offset`; fewer only at the end of the file."""
         ...
 
     def view(self) -> memoryview:
-        """The whole file, read-only, without a copy; stays coherent with `write`."""
+        """Return a read-only view of the whole file without a copy; it shows later writes."""
         ...
 
     def forget_view(self) -> None:
-        """Let the next `view` look at the file anew: a page that could not be read is zeros in
-        those there are."""
+        """Make the next `view` read the file anew: in existing views, an unreadable
+        page is zeros.
+        """
         ...
 
     def allocate(self, offset: int, size: int) -> None:
-        """Reserve space so that writing there cannot run out of it; content is kept."""
+        """Reserve space, so that later writes there cannot run out of it; the content is kept."""
         ...
 
     def data_ranges(self) -> list[tuple[int, int]]:
-        """[start, stop) ranges, in order, outside of which all bytes are zero."""
+        """Return [start, stop) ranges, in order; all bytes outside of them are zero."""
         ...
 
     def sync(self) -> None:
-        """Make everything written so far durable (fdatasync). Blocks; never retried on failure.
+        """Make all writes so far durable (fdatasync). It blocks, and is not retried after a
+        failure.
 
-        May run in another thread beside `write`; of a closed file there is nothing left to do.
+        It may run in another thread during `write`. For a closed file it does nothing.
         """
         ...
 
@@ -94,36 +100,44 @@ class File(Protocol):
 
 
 class Lock(Protocol):
-    """A held lock on a file; released by `release` or by the death of the process."""
+    """A lock on a file, released by `release` or by the end of the process."""
 
     def release(self) -> None: ...
 
 
 class Disk(Protocol):
-    """A directory tree. Paths are relative to its root and are checked to stay inside it."""
+    """A directory tree. Paths are relative to its root and must stay inside it."""
 
     def open(self, path: str, *, create_size: int | None = None) -> File:
-        """Open `path`; with `create_size` make it, with its parents, pre-sized with zeros."""
+        """Open `path`. With `create_size` create it with its parents, filled with that
+        many zeros.
+        """
         ...
 
     def exists(self, path: str) -> bool: ...
 
     def list(self, path: str) -> list[str]:
-        """Names in the directory `path`, sorted; empty when there is no such directory."""
+        """Return the names in the directory `path`, sorted; empty if there is no such directory."""
         ...
 
     def is_dir(self, path: str) -> bool: ...
 
     def size(self, path: str) -> int: ...
 
-    def modified_wall_ms(self, path: str) -> int: ...
+    def modified_wall_ms(self, path: str) -> int:
+        """Return the Unix ms of the last change of a file."""
+        ...
 
     def read_file(self, path: str) -> bytes | None:
-        """All of a small file, or None when it is not there."""
+        """Return the content of a small file, or None if it does not exist."""
         ...
 
     def write_file(self, path: str, data: bytes, *, backup: bool = False) -> None:
-        """Atomically and durably: write temp, sync, keep `.bak` if asked, rename, sync dir."""
+        """Replace a file atomically and durably: write a temporary file, sync, rename, sync
+        directory.
+
+        With `backup` the old file is kept as `.bak`.
+        """
         ...
 
     def make_dir(self, path: str) -> None: ...
@@ -131,21 +145,29 @@ class Disk(Protocol):
     def rename(self, source: str, target: str) -> None: ...
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with all that is in it; nothing there is no error."""
+        """Remove a file, or a directory with its content; a missing path is no error."""
         ...
 
-    def sync_dir(self, path: str) -> None: ...
+    def sync_dir(self, path: str) -> None:
+        """Make the entries of a directory durable."""
+        ...
 
     def lock(self, path: str) -> Lock:
-        """Exclusive lock on bytes [0, 1) of `path`; `StoreInUse` when another holds it."""
+        """Lock bytes [0, 1) of `path` exclusively. Raises `StoreInUse` if another
+        process holds it.
+        """
         ...
 
     def usage(self) -> tuple[int, int]:
-        """(total, free) bytes of the file system under the root."""
+        """Return (total, free) bytes of the file system of the root."""
         ...
 
 
 class Blocking(Protocol):
-    """Runs a blocking call beside the loop (a thread in production, a drawn latency in sim)."""
+    """Runs a blocking call without blocking the event loop: in a thread, or with a
+    simulated delay.
+    """
 
-    async def run(self, call: Callable[[], T]) -> T: ...
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return the result of `call`, or raise its error."""
+        ...

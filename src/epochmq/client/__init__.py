@@ -1,1 +1,3 @@
-"""L4: the typed client: pure decisions in `core`, asyncio shells in `aio`, a facade in `sync`."""
+"""The RocketMQ client: decisions in `core`, the asyncio client in `aio`, blocking calls
+in `sync`.
+"""

@@ -1,1 +1,1 @@
-"""The controller: keeps each broker group's sync-state set and elects its masters (RIP-44)."""
+"""The controller: keeps the sync-state set of each broker group and elects its master (RIP-44)."""

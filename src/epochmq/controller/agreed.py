@@ -1,8 +1,9 @@
-"""Settings that must not depend on who leads: kept in the replicated state (defects, part 3.20).
+"""Settings that must be the same for every leader: they are part of the replicated state (defects,
+part 3.20).
 
-The switch for unclean elections is set by the first leader's file and changed by command alone. The
-longest lease that any leader gives is recorded before it is given, so that a leader whose own file
-says less still waits for it.
+The switch for unclean elections is set by the first leader's file and then changed only by request.
+The longest lease that any leader gives is recorded before it is given. So a leader whose own file
+has a shorter lease still waits for the longer one.
 """
 
 import logging
@@ -16,14 +17,14 @@ log = logging.getLogger(__name__)
 
 
 class Agreed:
-    """The leader's side of it."""
+    """Proposes and checks these settings at the leader."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._lowering = False
 
     def propose_missing(self) -> None:
-        """We lead: say what nobody said yet, and keep to what was said."""
+        """Propose the settings that are missing, after this controller became leader."""
         self._lowering = False
         context = self._context
         own = "true" if context.options.enable_elect_unclean_master else "false"
@@ -42,7 +43,7 @@ class Agreed:
             self._set(LEASE, str(context.times.lease_ms))
 
     def tick(self) -> None:
-        """Longer leases than ours, of leaders before us, are over some day."""
+        """Shorten the recorded lease when longer leases of earlier leaders are over."""
         context = self._context
         longer = context.agreed_lease_ms
         if longer > context.times.lease_ms and not self._lowering:

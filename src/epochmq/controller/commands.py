@@ -1,7 +1,8 @@
-"""The events of the controllers' log. Each carries its choice and what that choice was based on.
+"""The commands in the controllers' log. Each has its decision and the state that it is based on.
 
-A command is decided by the leader and checked again when it is applied: whatever came between makes
-it a refusal, never a surprise. Encoding: one version byte, then msgpack with the class's tag.
+The leader decides a command, and every controller checks it again when it applies it. A command
+that does not fit the state any more is refused. Encoding: one version byte, then msgpack with the
+tag of the class.
 """
 
 import msgspec
@@ -13,20 +14,21 @@ VERSION = 1
 
 
 class GroupEvent(msgspec.Struct, tag_field="do", frozen=True, omit_defaults=True):
-    """One change of the group (cluster, name)."""
+    """One change of the broker group (cluster, name)."""
 
     cluster: str
     name: str
 
     @property
     def key(self) -> Key:
+        """(cluster, name) of the group."""
         return self.cluster, self.name
 
 
 class ApplyBrokerId(GroupEvent, frozen=True, omit_defaults=True, tag="apply"):
-    """Give `broker_id` to the owner of `check_code`; the same twice is no change.
+    """Give `broker_id` to the owner of `check_code`; a repeat changes nothing.
 
-    `adopted`: the broker has its number already, from controllers that were wiped since.
+    `adopted`: the broker has the id already, from controllers whose data was deleted since.
     """
 
     broker_id: int
@@ -39,10 +41,10 @@ class ApplyBrokerId(GroupEvent, frozen=True, omit_defaults=True, tag="apply"):
 
 
 class UpdateBroker(GroupEvent, frozen=True, omit_defaults=True, tag="update"):
-    """What a registration tells of a replica. A new `session` is a new process of it.
+    """The content of a broker's registration. A new `session` is a new process.
 
-    `lost_tail`: the process before did not stop cleanly. `ended`: the master's process is another
-    one now, so it is master no more.
+    `lost_tail`: the process before did not stop cleanly. `ended`: the master's process was
+    replaced, so the group has no master.
     """
 
     broker_id: int
@@ -57,10 +59,10 @@ class UpdateBroker(GroupEvent, frozen=True, omit_defaults=True, tag="update"):
 
 
 class AlterSyncStateSet(GroupEvent, frozen=True, omit_defaults=True, tag="alter"):
-    """The master's new set; takes the place of the one with `set_epoch`.
+    """The master's new sync-state set; it replaces the set with `set_epoch`.
 
-    With `settle` it may be the present set: only its epoch moves then, and what was proposed on
-    top of the older epoch, and may still be on its way, can never be carried out any more.
+    With `settle` it may be the present set. Then only the epoch of the set rises, so that a
+    proposal based on the older epoch, which may still be on its way, is refused.
     """
 
     master: int
@@ -71,9 +73,9 @@ class AlterSyncStateSet(GroupEvent, frozen=True, omit_defaults=True, tag="alter"
 
 
 class ElectMaster(GroupEvent, frozen=True, omit_defaults=True, tag="elect"):
-    """Make `master` the master of `new_epoch` with the set `members`.
+    """Make `master` the master of `new_epoch` with the sync-state set `members`.
 
-    Decided on the state of (`epoch`, `set_epoch`). `unclean` is somebody's consent to a loss.
+    Based on the state of (`epoch`, `set_epoch`). `unclean` means that messages may be lost.
     """
 
     epoch: int
@@ -85,13 +87,13 @@ class ElectMaster(GroupEvent, frozen=True, omit_defaults=True, tag="elect"):
 
 
 class CleanBrokerData(GroupEvent, frozen=True, omit_defaults=True, tag="clean"):
-    """Forget these replicas, or with none named the whole group."""
+    """Remove these replicas, or the whole group if `ids` is empty."""
 
     ids: tuple[int, ...] = ()
 
 
 class SetSetting(GroupEvent, frozen=True, omit_defaults=True, tag="setting"):
-    """Set a switch for all controllers; `cluster` is empty and `name` the option's key."""
+    """Set a switch for all controllers; `cluster` is empty and `name` is the option's key."""
 
     value: str
 
@@ -105,11 +107,14 @@ _decoder: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)
 
 
 def encode(event: AnyEvent) -> bytes:
+    """Return the bytes of a command."""
     return bytes((VERSION,)) + _encoder.encode(event)
 
 
 def decode(data: bytes) -> AnyEvent:
-    """`OurBug` for what cannot be read: to skip an event would let the controllers differ."""
+    """Decode a command. Raises `OurBug` if that fails: a skipped command would let
+    states differ.
+    """
     try:
         if data[:1] == bytes((VERSION,)):
             return _decoder.decode(data[1:])

@@ -1,4 +1,4 @@
-"""What `updateControllerConfig` changed, kept in a properties file of this controller alone."""
+"""The properties file with the changes of `updateControllerConfig`, for this controller only."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from epochmq.model.crc import crc32
 from epochmq.wire.codes import ResponseCode
 
 CHECKSUM = b"# crc32="
-"""How the first line begins; a comment for RocketMQ. Without it the file is believed as it is."""
+"""Beginning of the first line, which RocketMQ reads as a comment. A file without it is accepted."""
 
 
 def _with_checksum(text: bytes) -> bytes:
@@ -18,7 +18,7 @@ def _with_checksum(text: bytes) -> bytes:
 
 
 def _checked(data: bytes) -> bytes:
-    """The file as it is; `ConfigError` when its checksum is another content's."""
+    """Return the file as it is. Raises `ConfigError` if its checksum is wrong."""
     line, _newline, rest = data.partition(b"\n")
     if line.startswith(CHECKSUM) and line != b"%s%08x" % (CHECKSUM, crc32(rest)):
         raise ConfigError(
@@ -28,9 +28,9 @@ def _checked(data: bytes) -> bytes:
 
 
 class ConfigFile:
-    """The file `path`; `disk` is rooted at its directory. Without a disk nothing is kept.
+    """The file `path`; `disk` has the file's directory as root. Without a disk nothing is saved.
 
-    While it is missing, `older` is read in its place.
+    While the file does not exist, `older` is read instead.
     """
 
     def __init__(self, path: str, disk: Disk | None, older: "ConfigFile | None" = None) -> None:
@@ -39,7 +39,7 @@ class ConfigFile:
         self._older = older
 
     def load(self) -> dict[str, str]:
-        """The keys in it; errors: `ConfigError` that names the file."""
+        """Return the options in the file. Raises `ConfigError` that names the file."""
         data = None if self._disk is None else self._disk.read_file(self._name)
         if data is None and self._older is not None:
             return self._older.load()
@@ -51,7 +51,7 @@ class ConfigFile:
             raise ConfigError([f"option 'configStorePath': {self._name}: {error}"]) from None
 
     def save(self, changes: Mapping[str, str]) -> None:
-        """Put `changes` into the file; `Refused` when it cannot be written."""
+        """Add `changes` to the file. Raises `Refused` if it cannot be written."""
         if self._disk is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""What the parts of the core work on together: state, liveness, options, and what is to be done."""
+"""The data that the parts of the controller core share: state, liveness, options, effects."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,11 +19,14 @@ LEASE = "leaseMillis"
 """The setting that holds the longest lease that may have been given."""
 
 Then = Callable[[CommandOutcome | None], None]
-"""What a committed event leads to; None when its fate is unknown, for we lead no more."""
+"""Called when a command was applied; with None if its result is unknown, after the leadership was
+lost."""
 
 
 class ControllerContext:
-    """`now` is that of the verb at work; `leader_since` is None while another leads."""
+    """Shared data. `now` is that of the running call; `leader_since` is None while
+    another leads.
+    """
 
     def __init__(
         self, machine: Machine, options: ControllerOptions, *, safe: Safeguards = SAFE
@@ -40,7 +43,7 @@ class ControllerContext:
         self.leader_id: str | None = None
         self.leader_since: int | None = None
         self.leader_until = 0
-        """Until then nobody else can lead: Raft's own lease."""
+        """The end of Raft's lease: until then no other controller can lead."""
         self.times = Times(
             options.lease_millis, options.lease_skew_millis, options.broker_timeout_millis
         )
@@ -49,59 +52,66 @@ class ControllerContext:
 
     @property
     def leads(self) -> bool:
+        """Whether this controller leads."""
         return self.leader_since is not None
 
     @property
     def since(self) -> int:
-        """When we began to lead."""
+        """When this controller began to lead."""
         return self.now if self.leader_since is None else self.leader_since
 
     @property
     def leader_address(self) -> str | None:
+        """The address of the leader, or None."""
         return None if self.leader_id is None else self.peers.addresses.get(self.leader_id)
 
     @property
     def unclean_allowed(self) -> bool:
+        """Whether unclean elections are allowed, according to the replicated state."""
         return self.machine.settings.get(UNCLEAN) == "true"
 
     @property
     def agreed_lease_ms(self) -> int:
-        """The longest lease that any leader may have given; 0 when none was given yet."""
+        """The longest lease that any leader may have given; 0 if none was given yet."""
         return int(self.machine.settings.get(LEASE, "0"))
 
     @property
     def lease_ms(self) -> int:
-        """The lease to give now: our own, but none longer than all leaders wait for."""
+        """The lease to give now: the own one, but not longer than all leaders wait for."""
         return min(self.times.lease_ms, self.agreed_lease_ms)
 
     @property
     def presumed_ms(self) -> int:
-        """The lease that every master may have been given just before we began to lead."""
+        """The lease that every master may have got just before this controller began to lead."""
         return max(self.times.lease_ms, self.agreed_lease_ms)
 
     def held_until(self, live: LiveProcess | None) -> int:
-        """Until when a master may believe that it holds a lease."""
+        """Return until when a master may believe that it holds a lease (monotonic ms)."""
         return liveness.held_until(live, self.since, self.presumed_ms, self.times.skew_ms)
 
     def ticket(self) -> int:
+        """Return a new number by which a result is reported."""
         self._tickets += 1
         return self._tickets
 
     # Writing ----------------------------------------------------------------------------------
 
     def write(self, event: AnyEvent, then: Then) -> None:
-        """Propose `event`; `then` hears what became of it."""
+        """Propose `event`; `then` is called with the result."""
         ticket = self.ticket()
         self._writes[ticket] = then
         self.effects.append(ProposeCommand(ticket, encode(event)))
 
     def written(self, ticket: int, outcome: CommandOutcome | None) -> None:
+        """Report the result of the command with this ticket; None means unknown."""
         then = self._writes.pop(ticket, None)
         if then is not None:
             then(outcome)
 
     def fail_writes(self) -> None:
-        """We lead no more: what is under way may be committed by another, or not."""
+        """Report all open commands as unknown, because another leader may or may not
+        commit them.
+        """
         writes, self._writes = self._writes, {}
         for then in writes.values():
             then(None)
@@ -109,8 +119,9 @@ class ControllerContext:
     # Reading ----------------------------------------------------------------------------------
 
     def find(self, cluster: str | None, name: str, session_id: int) -> BrokerGroup | None:
-        """The group of that name. Without a cluster the name must be the only one of its kind, or
-        belong to the broker that asks.
+        """Return the group of that name, or None.
+
+        Without a cluster the name must be unique, or belong to the broker of this connection.
         """
         if cluster:
             found = self.machine.groups.get((cluster, name))
@@ -125,22 +136,24 @@ class ControllerContext:
         return None
 
     def dead_at(self, group: BrokerGroup) -> int:
-        """When the recorded master counts as dead; see `leases.dead_at`."""
+        """Return when the recorded master counts as dead; see `liveness.dead_at`."""
         live = None if group.master is None else self.live.get(group.key, group.master)
         return liveness.dead_at(group, live, self.since, self.held_until(live), self.times)
 
     def has_master(self, group: BrokerGroup) -> bool:
-        """Whether the group has a master that lives, as far as we know."""
+        """Whether the group has a master that counts as alive."""
         return group.master is not None and self.dead_at(group) > self.now
 
     def alive(self, group: BrokerGroup, broker_id: int) -> bool:
-        """Heard of within its time, by us: there is no other sign of life."""
+        """Whether this controller heard of the broker within its timeout."""
         live = self.live.get(group.key, broker_id)
         return live is not None and not live.gone and live.heard_ms + live.timeout_ms > self.now
 
     def may_live_until(self, group: BrokerGroup, broker_id: int) -> int:
-        """Before this time it may be alive all the same: until a leader has led for as long as a
-        broker may be silent, it may have been heard of by the leader before alone.
+        """Return until when the broker may be alive.
+
+        A new leader may not have heard of it, because only the leader before did. This ends when
+        this controller has led for a whole broker timeout.
         """
         live = self.live.get(group.key, broker_id)
         if live is None:
@@ -148,7 +161,9 @@ class ControllerContext:
         return 0 if live.gone else max(live.heard_ms, self.since) + live.timeout_ms
 
     def electable(self, key: Key) -> dict[int, LogReport]:
-        """The logs of the replicas that may be elected now: heard of lately, and not leaving."""
+        """Return the logs of the replicas that may be elected now: heard of lately, and not
+        leaving.
+        """
         return {
             number: live.report
             for number, live in self.live.of_group(key).items()
@@ -162,4 +177,5 @@ class ControllerContext:
         return live.heard_ms + limit > self.now
 
     def change_options(self, options: ControllerOptions) -> None:
+        """Replace the options."""
         self.options = replace(options)

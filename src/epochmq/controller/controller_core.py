@@ -1,7 +1,7 @@
-"""The controller's decisions: requests and events in, effects out; no clock, no socket, no chance.
+"""The core of a controller: requests and events go in, effects come out, without I/O or randomness.
 
-Handlers and elections read the replicated state and change it by commands alone. What cannot be
-answered at once waits as a generator (steps.py).
+Handlers and elections read the replicated state and change it only by commands. A handler that must
+wait is a generator (`controller/steps.py`).
 """
 
 import heapq
@@ -29,13 +29,16 @@ from epochmq.wire.command import Command, Reply
 log = logging.getLogger(__name__)
 
 CALL_MS = 4_000
-"""An answer later than this is of no use: brokers wait three seconds."""
+"""A later answer is useless, because brokers wait three seconds."""
 
 Handler = Callable[["ControllerCore", ControllerCall], Reply | Steps]
 
 
 class ControllerCore:
-    """One controller, leader or not. `handlers` answers by request code, see handlers/table.py."""
+    """One controller, leader or not.
+
+    `handlers` answers requests by code; see `controller_request_table.py`.
+    """
 
     def __init__(
         self,
@@ -58,12 +61,12 @@ class ControllerCore:
         self._barriers: dict[int, ControllerCall] = {}
         self._next_expiry = 0
         self.recording: set[tuple[Key, int]] = set()
-        """Replicas about which a command is under way that nobody waits for."""
+        """Replicas for which a command is running that no request waits for."""
 
-    # What happens to a controller -------------------------------------------------------------
+    # Events -----------------------------------------------------------------------------------
 
     def request(self, token: int, request: Command, session_id: int, now: int) -> None:
-        """A request over connection `session_id`; its `SendReply` carries the `token`."""
+        """Handle a request of connection `session_id`; a `SendReply` with `token` answers it."""
         self.context.now = now
         call = ControllerCall(token, request, session_id, now + CALL_MS)
         try:
@@ -72,26 +75,28 @@ class ControllerCore:
             self._answer(call, _failure(error, request))
 
     def channel_closed(self, session_id: int, now: int) -> None:
-        """A connection closed. Entries are marked first, then acted upon (defects, part 2.20)."""
+        """Note that a connection closed. All its brokers are marked before any of them is handled
+        (defects, part 2.20).
+        """
         self.context.now = now
         for live in self.context.live.closed(session_id):
             self.liveness_probe.try_at(live)
             self._look(live.key)
 
     def dialed(self, ticket: int, refused: bool, now: int) -> None:
-        """The result of a `Dial`."""
+        """Handle the result of a `Dial`."""
         self.context.now = now
         key = self.liveness_probe.dialed(ticket, refused)
         if key is not None:
             self._look(key)
 
     def notified(self, ticket: int, acknowledged: bool, now: int) -> None:
-        """The result of an acknowledged `Notify`."""
+        """Handle the result of an acknowledged `Notify`."""
         self.context.now = now
         self.notices.notified(ticket, acknowledged)
 
     def tick(self, now: int) -> None:
-        """Time has come to `next_deadline`."""
+        """Do what is due at `now`."""
         self.context.now = now
         while self._deadlines and self._deadlines[0][0] <= now:
             _, token = heapq.heappop(self._deadlines)
@@ -108,22 +113,23 @@ class ControllerCore:
             for live in self.context.live.expire(now, self.context.leader_since or 0):
                 log.info("broker %d of group %s is silent: dropped", live.id, live.key)
 
-    # What Raft says ---------------------------------------------------------------------------
+    # Events of Raft ---------------------------------------------------------------------------
 
     def applied(self, ticket: int, outcome: CommandOutcome, now: int) -> None:
-        """A command of ours was applied."""
+        """Note that a command of this controller was applied."""
         self.context.now = now
         self.context.written(ticket, outcome)
 
     def dropped(self, ticket: int, now: int) -> None:
-        """A command of ours was not taken, or its fate is unknown."""
+        """Note that a command of this controller was refused, or its result is unknown."""
         self.context.now = now
         self.context.written(ticket, None)
 
     def became_leader(self, term: int, now: int) -> None:
-        """We lead, and have applied all that went before: scheduling starts.
+        """Start elections: this controller leads and has applied all earlier commands.
 
-        From here on a whole lease and a whole timeout pass before anybody is judged by silence.
+        No broker counts as dead by silence before a whole lease and a whole timeout have passed
+        from now on.
         """
         self.context.now = self.context.leader_since = now
         self.context.term = term
@@ -131,7 +137,7 @@ class ControllerCore:
         self.elections.start()
 
     def lost_leadership(self, now: int) -> None:
-        """Another leads, or will: scheduling stops, what waits is sent away."""
+        """Stop elections, and refuse all waiting requests."""
         self.context.now = now
         self.context.leader_since = None
         self.context.fail_writes()
@@ -141,33 +147,35 @@ class ControllerCore:
             self._throw(call, self.not_leader())
 
     def read_ready(self, ticket: int, now: int) -> None:
-        """A `ReadBarrier` is passed."""
+        """Note that a `ReadBarrier` succeeded."""
         self.context.now = now
         call = self._barriers.pop(ticket, None)
         if call is not None:
             self._resume(call, None)
 
     def read_failed(self, ticket: int, now: int) -> None:
+        """Note that a `ReadBarrier` failed, because this controller does not lead."""
         self.context.now = now
         call = self._barriers.pop(ticket, None)
         if call is not None:
             self._throw(call, self.not_leader())
 
-    # What is to be done -----------------------------------------------------------------------
+    # Effects ----------------------------------------------------------------------------------
 
     def pop_effects(self) -> list[Effect]:
-        """The effects since the last call, in order."""
+        """Return the effects since the last call, in order."""
         effects, self.context.effects = self.context.effects, []
         return effects
 
     def next_deadline(self) -> int:
-        """When `tick` is due at the latest (monotonic ms)."""
+        """Return when `tick` must be called at the latest (monotonic ms)."""
         times = [self._next_expiry, self.liveness_probe.next_deadline(), self._first_deadline()]
         if self.context.leads:
             times += [self.elections.next_deadline(), self.notices.next_deadline()]
         return min(time for time in times if time is not None)
 
     def statistics(self) -> dict[str, int]:
+        """Return the state as numbers."""
         return {
             "groups": len(self.context.machine.groups),
             "brokers": self.context.live.count,
@@ -177,11 +185,12 @@ class ControllerCore:
         }
 
     def recorded(self, mark: tuple[Key, int]) -> None:
-        """The command about this replica was applied, or is out of our hands."""
+        """Note that the command about this replica was applied, or that its result is unknown."""
         self.recording.discard(mark)
         self._look(mark[0])
 
     def not_leader(self) -> Refused:
+        """Return the refusal that names the leader, if it is known."""
         leader = self.context.leader_address
         where = f"; ask {leader}" if leader else ", and no leader is known now; try again"
         return Refused(ResponseCode.CONTROLLER_NOT_LEADER, f"this controller does not lead{where}")
@@ -217,7 +226,7 @@ class ControllerCore:
         self._run(call, lambda: call.steps.throw(error))
 
     def _run(self, call: ControllerCall, step: Callable[[], Any]) -> None:
-        """Advance a handler until it waits for something that is not there yet, or is done."""
+        """Run a handler until it waits for a result or is done."""
         if call.done:
             return
         call.turn += 1
@@ -232,7 +241,7 @@ class ControllerCore:
             self._finish(call, _failure(error, call.request))
 
     def sure_to_lead(self) -> bool:
-        """Whether nobody else can lead at this moment: a read needs no round then."""
+        """Whether no other controller can lead now, so that a read needs no round of heartbeats."""
         return self.context.leads and self.context.leader_until > self.context.now
 
     def _wait(self, call: ControllerCall, wanted: Any) -> None:
@@ -268,7 +277,7 @@ class ControllerCore:
             self._resume(call, None)
 
     def _give_up(self, call: ControllerCall) -> None:
-        """Too late: who waits for an election goes on with things as they are."""
+        """End a call that waited too long; one that waits for an election continues without it."""
         if call.waits_for_election:
             self._elected(call, call.turn)
         else:
@@ -290,7 +299,9 @@ class ControllerCore:
 
 
 def _failure(error: Exception, request: Command) -> Reply:
-    """The answer to a request whose handler failed; a broken rule of ours stops the node."""
+    """Return the answer to a request whose handler failed. `OurBug` is raised and stops
+    the node.
+    """
     if isinstance(error, Refused):
         return Reply(error.code, error.remark)
     if isinstance(error, HeaderError | UsageError):

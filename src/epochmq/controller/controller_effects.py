@@ -1,4 +1,4 @@
-"""What the core wants done; the service and the simulator carry it out."""
+"""Effects of the controller core; the service and the simulator execute them."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from epochmq.wire.command import Command, Reply
 
 @dataclass(frozen=True, slots=True)
 class SendReply:
-    """Send `reply` to whoever made the request `token`."""
+    """Send `reply` to the sender of the request `token`."""
 
     token: int
     request: Command
@@ -16,7 +16,7 @@ class SendReply:
 
 @dataclass(frozen=True, slots=True)
 class ProposeCommand:
-    """Put `data` into the log; its fate comes back under `ticket`."""
+    """Append `data` to the log; the result is reported with `ticket`."""
 
     ticket: int
     data: bytes
@@ -24,14 +24,16 @@ class ProposeCommand:
 
 @dataclass(frozen=True, slots=True)
 class ReadBarrier:
-    """Make sure that we lead still; the result comes back under `ticket`."""
+    """Confirm that this controller still leads; the result is reported with `ticket`."""
 
     ticket: int
 
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Tell the broker at `address`; with `acknowledged` report `notified(ticket, ok)`."""
+    """Send `command` to the broker at `address`; if `acknowledged`, report
+    `notified(ticket, ok)`.
+    """
 
     ticket: int
     address: str
@@ -41,7 +43,7 @@ class Notify:
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Try to connect to `address`; report `dialed(ticket, refused)`."""
+    """Try to connect to `address`, and report `dialed(ticket, refused)`."""
 
     ticket: int
     address: str

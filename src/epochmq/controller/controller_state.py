@@ -1,4 +1,4 @@
-"""What the controllers agree on: the broker groups, their replicas, sets and masters."""
+"""The replicated state of the controllers: broker groups, replicas, sync-state sets and masters."""
 
 import msgspec
 
@@ -6,15 +6,18 @@ from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.bodies.controller_bodies import SyncStateAddresses, SyncStateSet
 
 Key = tuple[str, str]
-"""(cluster, broker name): a group. The name alone would let two clusters share one by accident."""
+"""(cluster, broker name) of a group. With the name alone, two clusters could share a group by
+mistake."""
 
 
 class BrokerReplica(msgspec.Struct):
-    """One broker of a group. The address is an attribute, the number and incarnation identify it.
+    """One broker of a group, identified by its id and its incarnation; the address may change.
 
-    `session` names its present process, `floor` is the size of the set below which it promised not
-    to acknowledge. `unclean`: it started after losing what it had not synced, and has not been
-    taken into the set since (KIP-966).
+    Attributes:
+        session: names its present process.
+        floor: the size of the sync-state set below which it promised not to acknowledge.
+        unclean: it restarted after a loss of unsynced data, and has not joined the set since
+            (KIP-966).
     """
 
     id: int
@@ -29,12 +32,16 @@ class BrokerReplica(msgspec.Struct):
 
 
 class BrokerGroup(msgspec.Struct):
-    """One broker group. The numbers only rise; `members` is the sync-state set, in order.
+    """One broker group. Epochs and ids only rise.
 
-    `master` is None before the first election and when its process ended. `candidates` are replicas
-    outside the set that hold all that was acknowledged. `by_address` marks a group of 5.0 brokers,
-    `adopted` one that the controllers once knew and forgot. `unclean_epoch` is the last one that an
-    unclean election began: who holds more of older epochs must give it up.
+    Attributes:
+        by_address: a group of 5.0 brokers, whose replicas are known by address.
+        adopted: a group that the controllers once knew and forgot.
+        members: the sync-state set, sorted.
+        master: None before the first election, and when the master's process ended.
+        candidates: replicas outside the set that hold everything that was acknowledged.
+        unclean_epoch: the last epoch that began with an unclean election. A replica that holds more
+            of older epochs must drop it.
     """
 
     cluster: str
@@ -52,22 +59,25 @@ class BrokerGroup(msgspec.Struct):
 
     @property
     def key(self) -> Key:
+        """(cluster, name) of the group."""
         return self.cluster, self.name
 
     @property
     def elected(self) -> bool:
-        """Whether it ever had a master."""
+        """Whether the group ever had a master."""
         return self.epoch > 0
 
     def by_addr(self, address: str) -> BrokerReplica | None:
+        """Return the replica with this address, or None."""
         return next((r for r in self.replicas.values() if r.address == address), None)
 
     def master_replica(self) -> BrokerReplica | None:
+        """Return the master, or None."""
         return None if self.master is None else self.replicas.get(self.master)
 
 
 class ControllerState(msgspec.Struct):
-    """All of it, as a snapshot has it. `settings` are switches on which all leaders must agree."""
+    """The whole state, as a snapshot holds it. `settings` are switches that all leaders share."""
 
     version: int = 1
     groups: list[BrokerGroup] = []
@@ -75,20 +85,20 @@ class ControllerState(msgspec.Struct):
 
 
 # Answers -------------------------------------------------------------------------------------
-# Pieces of answers that several handlers share.
+# Parts of answers that several handlers use.
 
 
 def set_body(group: BrokerGroup) -> bytes:
-    """The sync-state set by ids, for 5.1.1 and later."""
+    """Return the sync-state set by broker ids, for 5.1.1 and later."""
     return encode_body(SyncStateSet(group.members, group.set_epoch))
 
 
 def address_set_body(group: BrokerGroup) -> bytes:
-    """The sync-state set by addresses, for 5.0."""
+    """Return the sync-state set by addresses, for 5.0."""
     addresses = [group.replicas[number].address for number in group.members]
     return encode_body(SyncStateAddresses(addresses, group.set_epoch))
 
 
 def shown_id(group: BrokerGroup, broker_id: int) -> int:
-    """A replica's number as 5.0 shows it: the master's is 0."""
+    """Return a broker id as 5.0 shows it: the master has id 0."""
     return 0 if broker_id == group.master else broker_id

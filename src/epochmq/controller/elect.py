@@ -1,7 +1,8 @@
-"""Who becomes master: a pure choice among the replicas that live, by a total order.
+"""Election of a master: a choice among the living replicas by a total order.
 
 Order: higher epoch, then the longer log, then the lower priority number (RocketMQ's
-`brokerElectionPriority`), then the lower id, all on full integers (rocketmq#10578, S18).
+`brokerElectionPriority`), then the lower id. All numbers are compared as full integers
+(rocketmq#10578, S18).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,7 +16,7 @@ PRIORITY_UNSET = 2**31 - 1
 
 
 class LogReport(NamedTuple):
-    """A broker's log as its last heartbeat told it; -1 when it told nothing yet."""
+    """A broker's log according to its last heartbeat; -1 if it reported nothing yet."""
 
     epoch: int = -1
     offset: int = -1
@@ -23,11 +24,12 @@ class LogReport(NamedTuple):
 
     @property
     def has_data(self) -> bool:
+        """Whether the log is not empty."""
         return self.epoch > 0 or self.offset > 0
 
 
 class By(NamedTuple):
-    """How far an election may go: `wanted` names the only acceptable one."""
+    """Limits of an election: `wanted` is the only acceptable replica, `unclean` allows a loss."""
 
     wanted: int | None = None
     unclean: bool = False
@@ -38,7 +40,7 @@ ANYONE = By()
 
 @dataclass(frozen=True, slots=True)
 class ElectedMaster:
-    """The new master and its set; `unclean` when messages may be lost by it."""
+    """The new master and its sync-state set; `unclean` if messages may be lost."""
 
     master: int
     members: tuple[int, ...]
@@ -46,16 +48,16 @@ class ElectedMaster:
 
 
 Live = Mapping[int, LogReport]
-"""Reports of the replicas that are alive, by id."""
+"""The reports of the living replicas, by id."""
 
 
 def rank(broker_id: int, report: LogReport) -> tuple[int, int, int, int]:
-    """The smaller, the better."""
+    """Return the sort key of a replica; the smallest is the best."""
     return -report.epoch, -report.offset, report.priority, broker_id
 
 
 def best(ids: Iterable[int], live: Live) -> int | None:
-    """The best of `ids` among those alive."""
+    """Return the best living replica of `ids`, or None."""
     alive = [number for number in ids if number in live]
     return min(alive, key=lambda number: rank(number, live[number]), default=None)
 
@@ -68,12 +70,19 @@ def elect(
     leaving: Collection[int] = (),
     safe: Safeguards = SAFE,
 ) -> ElectedMaster | None:
-    """The choice for `group`, or None: nobody who may be master is alive.
+    """Return the new master of `group`, or None if no living replica may be master.
 
-    Members of the set first, then candidates, then, when every member is back and none is clean,
-    whoever has most; with consent to unclean elections at last anybody. Never a learner. For a
-    group that was never elected all count alike. `leaving` are replicas that live and stay in the
-    set, but shall not be chosen.
+    Members of the set come first, then candidates. If all members are back and all are unclean, and
+    there are no candidates, the best of all replicas is chosen. With `by.unclean`, finally any
+    replica. A learner is never chosen. In a group that never had a master, any other replica may be
+    chosen.
+
+    Args:
+        group: the group.
+        live: reports of the living replicas.
+        by: limits of the election.
+        leaving: replicas that live and stay in the set, and must not be chosen.
+        safe: switches of the simulator.
     """
     able = [number for number, replica in group.replicas.items() if not replica.learner]
     if not group.elected:
@@ -100,9 +109,9 @@ def _alone(ids: list[int], live: Live, *, unclean: bool) -> ElectedMaster | None
 def _stay(
     group: BrokerGroup, clean: list[int], live: Collection[int], master: int
 ) -> tuple[int, ...]:
-    """Members that live stay in the set: what they hold still counts (KIP-966).
+    """Return the members that stay in the set: the living ones, whose data still counts (KIP-966).
 
-    Masters of 5.0 begin with a set of one, whatever they are told.
+    A master of 5.0 always begins with itself as the only member.
     """
     if group.by_address:
         return (master,)
@@ -111,10 +120,10 @@ def _stay(
 
 
 def _all_unclean(group: BrokerGroup, live: Live) -> bool:
-    """All of the set lost what was not synced, are back and told of their logs: waiting longer
-    brings nothing more.
+    """Whether all members lost unsynced data, are back, and reported their logs.
 
-    Unless somebody who left a set that could not acknowledge still holds everything (S10).
+    Then waiting longer does not help, unless a candidate outside the set still holds everything
+    (S10).
     """
     return not group.candidates and all(
         number in live

@@ -1,8 +1,8 @@
-"""When a group is to be elected: the watch over all masters, and elections under way.
+"""When a group elects a master: the checks of all masters, and running elections.
 
-Each group has at most one planned look, in a heap; heartbeats do not touch it. A look that finds
-the master alive plans the next one for when it could be dead at the earliest. So 1,000 groups cost
-1,000 looks in a lease's time, whatever their brokers send.
+Each group has at most one planned check, in a heap; heartbeats do not change it. A check that finds
+the master alive plans the next one for the earliest time at which the master could be dead. So
+1,000 groups cost 1,000 checks per lease, whatever their brokers send.
 """
 
 import heapq
@@ -25,14 +25,16 @@ Ended = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class LeadershipTransfer:
-    """Somebody wants `by.wanted` for master; given up at `until_ms`."""
+    """A request to make `by.wanted` the master; given up at `until_ms` (monotonic)."""
 
     by: By
     until_ms: int
 
 
 class Elections:
-    """`headless` are groups whose last look found nobody to elect."""
+    """The planned checks and running elections. `headless` are groups for which no master was
+    found.
+    """
 
     def __init__(self, context: ControllerContext, notices: Notices) -> None:
         self._context = context
@@ -46,25 +48,26 @@ class Elections:
         self._waiting: dict[Key, list[Ended]] = {}
         self.headless: set[Key] = set()
 
-    # The watch --------------------------------------------------------------------------------
+    # Planned checks ---------------------------------------------------------------------------
 
     def plan(self, key: Key, at_ms: int) -> None:
-        """Look at the group at that time, or earlier if that is planned already."""
+        """Check the group at `at_ms`, or earlier if that is planned already."""
         planned = self._planned.get(key)
         if planned is None or at_ms < planned:
             self._planned[key] = at_ms
             heapq.heappush(self._heap, (at_ms, key))
 
     def soon(self, key: Key) -> None:
+        """Check the group at the next `tick`."""
         self.plan(key, self._context.now)
 
     def start(self) -> None:
-        """We lead: look at every group."""
+        """Check every group, after this controller became leader."""
         for key in self._context.machine.groups:
             self.soon(key)
 
     def stop(self) -> None:
-        """We lead no more."""
+        """Drop all checks and elections, after the leadership was lost."""
         for table in (self._planned, self._windows, self._first, self._transfers):
             table.clear()
         self._heap.clear()
@@ -75,10 +78,11 @@ class Elections:
             self._tell(key)
 
     def next_deadline(self) -> int | None:
+        """Return when the next check is due, or None."""
         return self._heap[0][0] if self._heap else None
 
     def tick(self) -> None:
-        """Carry out the looks that are due."""
+        """Run the checks that are due."""
         now = self._context.now
         while self._heap and self._heap[0][0] <= now:
             at_ms, key = heapq.heappop(self._heap)
@@ -87,30 +91,32 @@ class Elections:
                 self._look(key)
 
     def under_way(self, key: Key) -> bool:
-        """Whether the master may be about to change: no lease is given then."""
+        """Whether the master may be about to change, so that no lease is given."""
         return key in self._in_flight or key in self._transfers
 
     def stepping_down(self, key: Key) -> bool:
-        """Whether the master is asked to make room."""
+        """Whether the master is asked to step down."""
         return key in self._transfers
 
-    # What others ask for ----------------------------------------------------------------------
+    # Requests ---------------------------------------------------------------------------------
 
     def wait(self, key: Key, ended: Ended) -> None:
-        """Call `ended` when the next look at the group has come to a result."""
+        """Call `ended` when the next check of the group has a result."""
         self._waiting.setdefault(key, []).append(ended)
 
     def wanted_by(self, key: Key, broker_id: int) -> None:
-        """A broker asks for an election; the first to ask wins a group without data (RIP-44)."""
+        """Note that a broker asks for an election; the first one wins a group without data
+        (RIP-44).
+        """
         self._first.setdefault(key, broker_id)
         self.soon(key)
 
     def transfer(self, key: Key, by: By, until_ms: int) -> None:
-        """Make `by.wanted` the master once the present one's lease is over."""
+        """Make `by.wanted` the master when the lease of the present master is over."""
         self._transfers[key] = LeadershipTransfer(by, until_ms)
         self.soon(key)
 
-    # The look ---------------------------------------------------------------------------------
+    # Check of one group -----------------------------------------------------------------------
 
     def _look(self, key: Key) -> None:
         group = self._context.machine.groups.get(key)
@@ -138,7 +144,9 @@ class Elections:
         self._conclude(group, choice)
 
     def _seems_well(self, group: BrokerGroup) -> bool:
-        """The master is not only leased still but heard of: there is nothing to wait for."""
+        """Whether the master not only has a lease but is connected, so that no election will
+        follow.
+        """
         live = None if group.master is None else self._context.live.get(group.key, group.master)
         return live is not None and not live.closed and not live.gone
 
@@ -152,7 +160,7 @@ class Elections:
             if transfer.until_ms > self._context.now:
                 return
         del self._transfers[group.key]
-        # A master that steps down lives on as a follower.
+        # A master that steps down stays alive as a follower.
         leaving = [] if live is None or live.closed or live.gone else [live.id]
         candidates = self._context.electable(group.key)
         choice = elect(group, candidates, transfer.by, leaving=leaving, safe=self._context.safe)
@@ -163,7 +171,9 @@ class Elections:
             self._conclude(group, choice)
 
     def _look_at_new(self, group: BrokerGroup) -> None:
-        """The first election: all that hold data get the time to say so (defects, part 3.14)."""
+        """Hold the first election, after all replicas with data had time to report (defects, part
+        3.14).
+        """
         key, now = group.key, self._context.now
         live = self._context.electable(key)
         if not live:
@@ -191,18 +201,22 @@ class Elections:
         self._conclude(group, elect(group, live, by) or elect(group, live))
 
     def _all_there(self, group: BrokerGroup, live: dict[int, LogReport]) -> bool:
-        """Numbers are given out from 1 up, so a gap is a broker that has not come back."""
+        """Whether all ids are alive. Ids are given from 1 up, so a missing id is a broker not back
+        yet.
+        """
         return self._context.unclean_allowed or all(n in live for n in range(1, group.next_id))
 
     def _heard(self, group: BrokerGroup, live: dict[int, LogReport]) -> bool:
-        """Whether all that live told of their logs since they registered: until then they may have
-        acknowledged to a master that these controllers know nothing of (ADR 0044).
+        """Whether all living replicas reported their logs since they registered.
+
+        Before that they may have acknowledged to a master that these controllers do not know (ADR
+        0044).
         """
         if group.by_address or not group.adopted or self._context.unclean_allowed:
             return True
         return all(report != LogReport() for report in live.values())
 
-    # The end ----------------------------------------------------------------------------------
+    # Result -----------------------------------------------------------------------------------
 
     def _conclude(self, group: BrokerGroup, choice: ElectedMaster | None) -> None:
         key = group.key

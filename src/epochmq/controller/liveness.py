@@ -1,8 +1,8 @@
-"""Which brokers live, as this controller hears it; monotonic time only, none of it is replicated.
+"""Which brokers live according to their heartbeats at this controller; none of it is replicated.
 
-Every controller hears every heartbeat, so a new leader starts with a warm table. An entry belongs
-to the newest connection of its process: when an older one of the same broker closes, nothing
-happens (rocketmq#11045), and what arrives over an older one is late.
+Every controller gets every heartbeat, so a new leader knows the living brokers. Times are
+monotonic. An entry belongs to the newest connection of its process. When an older connection
+closes, nothing happens (rocketmq#11045), and requests over an older connection are late.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from epochmq.controller.elect import PRIORITY_UNSET, LogReport
 
 
 class LiveProcess:
-    """One broker's process as its heartbeats tell of it."""
+    """One process of a broker, as its heartbeats describe it."""
 
     __slots__ = (
         "address",
@@ -43,25 +43,26 @@ class LiveProcess:
         self.incarnation = ""
         self.session = ""
         self.connection = -1
-        """The newest one that it spoke over; the numbers of connections rise."""
+        """Its newest connection; numbers of connections rise."""
         self.report = LogReport()
         self.priority = PRIORITY_UNSET
         self.confirm = -1
         self.leased = False
-        """It asks for leases and keeps to them: a broker of ours."""
+        """It asks for leases and respects them: an EpochMQ broker."""
         self.lease_until = 0
         self.closed = False
         """Its connection is closed."""
         self.gone = False
-        """Its port refuses connections as well: the process is no more."""
+        """Its port refuses connections as well: the process has ended."""
         self.resigned = False
-        """It said that it acknowledges nothing any more."""
+        """It reported that it does not acknowledge any more."""
 
     def silent_at(self, since: int, quick_ms: int) -> int:
-        """When its silence counts as death; at once for what is known to be gone.
+        """Return when the broker counts as dead by silence.
 
-        `since`: a leader counts nobody's silence from before it led. `quick_ms`: how long a broker
-        with leases, or one whose connection closed, may be silent.
+        Args:
+            since: when this controller began to lead; earlier silence does not count.
+            quick_ms: the longest silence of a broker with leases, or with a closed connection.
         """
         if self.gone:
             return self.heard_ms
@@ -71,7 +72,7 @@ class LiveProcess:
 
 
 class Liveness:
-    """All entries by group and id, and by the connection they belong to."""
+    """All entries, by group and broker id, and by connection."""
 
     def __init__(self) -> None:
         self.groups: dict[Key, dict[int, LiveProcess]] = {}
@@ -79,23 +80,29 @@ class Liveness:
         self.count = 0
 
     def get(self, key: Key, broker_id: int) -> LiveProcess | None:
+        """Return the entry of a broker, or None."""
         found = self.groups.get(key)
         return None if found is None else found.get(broker_id)
 
     def of_group(self, key: Key) -> dict[int, LiveProcess]:
+        """Return the entries of a group, by broker id."""
         return self.groups.get(key, {})
 
     def of_session(self, session_id: int) -> list[LiveProcess]:
+        """Return the entries that belong to a connection."""
         return list(self._by_session.get(session_id, {}).values())
 
     def all(self) -> Iterator[LiveProcess]:
+        """Return all entries."""
         for group in self.groups.values():
             yield from group.values()
 
     def heard(
         self, key: Key, broker_id: int, session_id: int, now: int, timeout_ms: int
     ) -> LiveProcess | None:
-        """The entry, made if need be, bound to this connection; None when there are too many."""
+        """Return the entry, created if needed and bound to this connection; None if there are too
+        many.
+        """
         group = self.groups.get(key)
         live = None if group is None else group.get(broker_id)
         if live is None:
@@ -113,9 +120,9 @@ class Liveness:
         return live
 
     def closed(self, session_id: int) -> list[LiveProcess]:
-        """A connection closed: who spoke over it last, now marked. Never who speaks over another.
+        """Mark and return the brokers whose newest connection closed.
 
-        The marks are set before anybody acts on them.
+        All are marked before any of them is handled.
         """
         lost = list(self._by_session.pop(session_id, {}).values())
         for live in lost:
@@ -123,13 +130,15 @@ class Liveness:
         return lost
 
     def is_late(self, key: Key, broker_id: int, session_id: int) -> bool:
-        """Whether what arrives over this connection was said before what is known already: the
-        process has a newer connection since.
+        """Whether a request over this connection is older than what is known.
+
+        It is, if the process has a newer connection.
         """
         live = self.get(key, broker_id)
         return live is not None and session_id < live.connection
 
     def forget(self, key: Key, broker_id: int) -> None:
+        """Remove the entry of a broker."""
         group = self.groups.get(key, {})
         live = group.pop(broker_id, None)
         if live is not None:
@@ -139,13 +148,13 @@ class Liveness:
                 del self.groups[key]
 
     def forget_other(self, key: Key, broker_id: int, session: str) -> None:
-        """Drop what is known of another process than that of `session`."""
+        """Remove the entry if it is of another process than `session`."""
         live = self.get(key, broker_id)
         if live is not None and live.session != session:
             self.forget(key, broker_id)
 
     def expire(self, now: int, since: int) -> list[LiveProcess]:
-        """Drop who has been silent for a whole timeout, however that is told."""
+        """Remove and return the brokers that were silent for a whole timeout."""
         dead = [one for one in self.all() if max(one.heard_ms, since) + one.timeout_ms <= now]
         for live in dead:
             self.forget(live.key, live.id)
@@ -160,18 +169,17 @@ class Liveness:
 
 
 # Leases --------------------------------------------------------------------------------------
-# Write leases of masters: when one may be given, and until when one may still be held.
+# Write leases of masters: when a lease may be given, and until when it may be held.
 #
-# A lease is given in the answer to a heartbeat and counts, at the master, from before that
-# heartbeat was sent; here it counts from the answer, which is later, plus a margin for clocks
-# that run at different rates. No lease is written anywhere: a new leader takes it that every
-# master was given one just before it began to lead, and an old one gives none unless it is sure
-# to lead still.
+# A lease is given in the answer to a heartbeat. At the master it begins before that heartbeat was
+# sent. At the controller it begins with the answer, which is later, plus a margin for clocks with
+# different rates. Leases are not stored. A new leader assumes that every master got a lease just
+# before it began to lead. An old leader gives no lease unless it is sure that it still leads.
 
 
 def may_hold(group: BrokerGroup, live: LiveProcess, epoch: int | None) -> bool:
-    """Whether this broker is the master, in the epoch it says it is in, and still the process that
-    was made master.
+    """Whether this broker is the master, in the epoch that it reports, and the same process as
+    elected.
     """
     replica = group.master_replica()
     return (
@@ -186,7 +194,7 @@ def may_hold(group: BrokerGroup, live: LiveProcess, epoch: int | None) -> bool:
 
 
 def held_until(live: LiveProcess | None, leader_since: int, presumed_ms: int, skew_ms: int) -> int:
-    """Before this time the master may believe that it holds a lease; 0 when it cannot."""
+    """Return until when the master may believe that it holds a lease; 0 if it cannot."""
     if live is not None and (live.gone or live.resigned or not live.leased):
         return 0
     until = leader_since + presumed_ms
@@ -202,9 +210,10 @@ def dead_at(
     held_until_ms: int,
     times: "Times",
 ) -> int:
-    """When the recorded master counts as dead and another may be elected; 0: it is no more.
+    """Return when the recorded master counts as dead, so that another may be elected.
 
-    Never before its lease has ended, unless it is known that nobody is there to hold it.
+    This is never before its lease has ended, unless it is known that no process holds it. 0 means
+    that the master does not exist any more.
     """
     if group.master is None or (live is not None and (live.gone or live.resigned)):
         return 0
@@ -214,7 +223,7 @@ def dead_at(
 
 
 class Times:
-    """The durations a controller works with, in ms."""
+    """The durations of a controller, in ms."""
 
     __slots__ = ("lease_ms", "skew_ms", "timeout_ms")
 

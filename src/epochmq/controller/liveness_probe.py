@@ -1,7 +1,8 @@
-"""Whether a broker whose connection closed is there still: its own port is tried.
+"""The liveness probe: tries the port of a broker whose connection closed.
 
-A closed connection may be the network's doing; a refused one besides means that nobody listens:
-the process is gone, and so is its lease. Nothing is concluded from a port that does not answer.
+A closed connection may be a problem of the network. If the port refuses connections as well, no
+process listens: the process has ended, and its lease with it. A port that does not answer proves
+nothing.
 """
 
 from epochmq.controller.controller_context import ControllerContext
@@ -10,11 +11,11 @@ from epochmq.controller.controller_state import Key
 from epochmq.controller.liveness import LiveProcess
 
 RETRY_MS = (50, 100, 200, 400, 800)
-"""A dying process closes its connections and its port one after the other."""
+"""A dying process closes its connections and its port at different times."""
 
 
 class LivenessProbe:
-    """Ports to try; `dialed` says who was found gone."""
+    """The ports to try; `dialed` returns the broker that is gone."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -22,13 +23,14 @@ class LivenessProbe:
         self._later: list[tuple[int, LiveProcess, int]] = []
 
     def try_at(self, live: LiveProcess, tries: int = 0) -> None:
+        """Try the port of a broker, if trustRefusedConnections is on."""
         if live.address and self._context.options.trust_refused_connections:
             ticket = self._context.ticket()
             self._under_way[ticket] = live, tries
             self._context.effects.append(Dial(ticket, live.address))
 
     def dialed(self, ticket: int, refused: bool) -> Key | None:
-        """The group of a broker that is gone for sure; None otherwise."""
+        """Return the group of a broker that has surely ended, else None."""
         live, tries = self._under_way.pop(ticket, (None, 0))
         if live is None or not live.closed:
             return None
@@ -40,6 +42,7 @@ class LivenessProbe:
         return None
 
     def tick(self) -> None:
+        """Repeat the attempts that are due."""
         now = self._context.now
         due = [entry for entry in self._later if entry[0] <= now]
         if due:
@@ -49,4 +52,5 @@ class LivenessProbe:
                     self.try_at(live, tries)
 
     def next_deadline(self) -> int | None:
+        """Return when the next attempt is due, or None."""
         return min((entry[0] for entry in self._later), default=None)

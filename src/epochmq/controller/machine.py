@@ -1,8 +1,8 @@
-"""The replicated state machine: applies committed commands, and nothing else changes the state.
+"""The replicated state machine: it applies committed commands; nothing else changes the state.
 
-No clock, no chance, no I/O: every controller that applies the same log holds the same state.
-Liveness is not in it. A command that no longer fits is refused with a `Refusal` and changes
-nothing.
+It has no clock, randomness or I/O: all controllers that apply the same log have the same state.
+Liveness is not part of it. A command that does not fit the state any more is refused with a
+`Refusal` and changes nothing.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ class Refusal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CommandOutcome:
-    """What became of a command; `broker_id` for those that give or name one."""
+    """The result of a command; `broker_id` is set for commands that give or name an id."""
 
     refusal: Refusal | None = None
     broker_id: int = 0
@@ -45,6 +45,7 @@ class CommandOutcome:
 
     @property
     def ok(self) -> bool:
+        """Whether the command was not refused."""
         return self.refusal is None
 
 
@@ -56,7 +57,7 @@ _decode = msgspec.msgpack.Decoder(ControllerState).decode
 
 
 class Machine:
-    """Groups by key and by name; `applied` is the index of the last command."""
+    """Broker groups by key and by name; `applied` is the index of the last command."""
 
     def __init__(self) -> None:
         self.groups: dict[Key, BrokerGroup] = {}
@@ -64,7 +65,7 @@ class Machine:
         self.settings: dict[str, str] = {}
         self.applied = 0
         self._replicas = 0
-        """Of all groups."""
+        """Number of replicas of all groups."""
 
     def apply(self, index: int, data: bytes) -> CommandOutcome:
         """Apply the committed command at `index`; an empty one (a leader's first) does nothing."""
@@ -92,12 +93,12 @@ class Machine:
                 return self._clean(group, event)
 
     def snapshot(self) -> bytes:
-        """The state, in one order everywhere (msgspec itself orders text keys only)."""
+        """Return the state in the same order on all controllers (msgspec orders text keys only)."""
         groups = [_ordered(self.groups[key]) for key in sorted(self.groups)]
         return _encode(ControllerState(groups=groups, settings=dict(sorted(self.settings.items()))))
 
     def restore(self, index: int, snapshot: bytes) -> None:
-        """Take over another's state as of `index`; `StoreDamaged` when it cannot be read."""
+        """Replace the state by a snapshot. Raises `StoreDamaged` if it cannot be decoded."""
         try:
             state = _decode(snapshot)
         except msgspec.DecodeError as error:
@@ -112,10 +113,12 @@ class Machine:
         self.applied = index
 
     def state_hash(self) -> str:
-        """Equal on all controllers that applied the same commands (INV-04)."""
+        """Return a hash that is equal on all controllers that applied the same commands
+        (INV-04).
+        """
         return hashlib.sha256(self.snapshot()).hexdigest()
 
-    # Commands about groups as such ------------------------------------------------------------
+    # Commands about groups --------------------------------------------------------------------
 
     def _add(self, group: BrokerGroup) -> None:
         self.groups[group.key] = group
@@ -194,7 +197,7 @@ def _id_refusal(group: BrokerGroup, event: commands.ApplyBrokerId) -> Refusal | 
         return Refusal.FULL
     if event.adopted:
         return None
-    # A number is given out once (INV-09), in order; who is late takes the next (RIP-44).
+    # An id is given once (INV-09), in order; a late broker gets the next id (RIP-44).
     return None if event.broker_id == group.next_id else Refusal.ID_TAKEN
 
 
@@ -215,7 +218,7 @@ def _update(group: BrokerGroup, event: commands.UpdateBroker) -> CommandOutcome:
     replica.learner = event.learner
     replica.floor = event.floor
     if group.master == replica.id and len(group.members) >= replica.floor:
-        group.candidates = []  # it may acknowledge without them from now on
+        group.candidates = []  # the master may acknowledge without them from now on
     if event.ended and group.master == replica.id:
         group.master = None
     elif event.ended is False and msgspec.structs.astuple(replica) == before:
@@ -228,7 +231,10 @@ def _update(group: BrokerGroup, event: commands.UpdateBroker) -> CommandOutcome:
 
 
 def _mark_unclean(group: BrokerGroup, replica: BrokerReplica) -> None:
-    """The set's epoch rises in any case: what the master asks now was seen before the restart."""
+    """Mark a replica as unclean and raise the epoch of the set.
+
+    The epoch always rises, because what the master proposes now was seen before the restart.
+    """
     replica.unclean = True
     group.candidates = [number for number in group.candidates if number != replica.id]
     if replica.id in group.members and len(group.members) > 1:
@@ -245,9 +251,9 @@ def _leave(group: BrokerGroup, broker_id: int) -> None:
 
 
 def alter_refusal(group: BrokerGroup, event: commands.AlterSyncStateSet) -> Refusal | None:
-    """What the machine has against a new set, in the order of RocketMQ's checks.
+    """Return why the state machine refuses a new set, in the order of RocketMQ's checks.
 
-    Whether members live is the leader's business, between the unknown ones and the last check.
+    The leader checks the liveness of members, after the unknown members and before the last check.
     """
     if sorted(set(event.members)) == group.members and not event.settle:
         return Refusal.SAME_SET
@@ -315,7 +321,9 @@ def _elect_refusal(group: BrokerGroup, event: commands.ElectMaster) -> Refusal |
 
 
 def _keep_candidates(group: BrokerGroup, old: list[int]) -> None:
-    """Who left a set that may not acknowledge any more still has everything (KIP-966)."""
+    """Keep as candidates those that left a set which cannot acknowledge: they still hold everything
+    (KIP-966).
+    """
     assert group.master is not None
     floor = group.replicas[group.master].floor
     if len(group.members) >= floor:

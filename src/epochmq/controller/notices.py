@@ -1,6 +1,6 @@
-"""Telling brokers of a new master: acknowledged by ours, tried again until it is, or outdated.
+"""Notices of a new master to brokers. EpochMQ's brokers acknowledge them; else they are repeated.
 
-A notice that never arrives is no disaster: brokers poll, and ours read the answers to heartbeats.
+A lost notice does no harm: brokers poll, and EpochMQ's brokers read the answers to heartbeats.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ TRIES_MAX = 12
 
 @dataclass(slots=True)
 class PendingNotice:
-    """One broker that has not acknowledged yet; `next_at_ms` is None while an answer is awaited."""
+    """A notice to one broker that is not acknowledged; `next_at_ms` is None during a request."""
 
     key: Key
     broker_id: int
@@ -40,10 +40,11 @@ class Notices:
 
     @property
     def open_count(self) -> int:
+        """Number of notices that are not acknowledged."""
         return len(self._open)
 
     def announce(self, group: BrokerGroup) -> None:
-        """Tell every replica of `group`, the deposed master too; the new master first."""
+        """Notify every replica of `group`, the deposed master too; the new master first."""
         if not self._context.options.notify_broker_role_changed:
             return
         order = sorted(group.replicas, key=lambda number: (number != group.master, number))
@@ -53,7 +54,7 @@ class Notices:
             self._send(notice)
 
     def notified(self, ticket: int, acknowledged: bool) -> None:
-        """A broker answered, or did not."""
+        """Handle the answer of a broker, or its absence."""
         notice = self._sent.pop(ticket, None)
         if notice is None or self._open.get((notice.key, notice.broker_id)) is not notice:
             return
@@ -64,6 +65,7 @@ class Notices:
         notice.next_at_ms = self._context.now + wait_ms
 
     def tick(self) -> None:
+        """Repeat the notices that are due."""
         due = [
             n
             for n in self._open.values()
@@ -73,11 +75,12 @@ class Notices:
             self._send(notice)
 
     def next_deadline(self) -> int | None:
+        """Return when the next notice is due, or None."""
         times = [n.next_at_ms for n in self._open.values() if n.next_at_ms is not None]
         return min(times, default=None)
 
     def clear(self) -> None:
-        """Another leads now."""
+        """Drop all notices, because another controller leads."""
         self._open.clear()
         self._sent.clear()
 
@@ -89,7 +92,7 @@ class Notices:
             return
         live = self._context.live.get(notice.key, notice.broker_id)
         if live is not None and live.gone:
-            # Nobody is there; who starts in its place asks by itself.
+            # The process has ended; the next process asks for the master itself.
             self._open.pop((notice.key, notice.broker_id), None)
             return
         acknowledged = live is not None and live.leased

@@ -1,4 +1,4 @@
-"""Options of a controller, spelled as in RocketMQ; defaults are RocketMQ's unless said."""
+"""Options of a controller with RocketMQ's names; defaults are RocketMQ's unless noted."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -40,20 +40,20 @@ IGNORED = frozenset(
         "userControllerStatistic",
     }
 )
-"""RocketMQ's keys for other engines, threads and metrics; accepted without effect.
+"""RocketMQ's keys for other engines, threads and metrics. They are accepted and have no effect.
 
-`processReadEvent` is among them because reads are always confirmed here.
+`processReadEvent` is one of them, because reads are always confirmed in EpochMQ.
 """
 
 UNCLEAN = "enableElectUncleanMaster"
-"""The switch that is kept in the replicated state, so that it does not depend on who leads."""
+"""The switch that is kept in the replicated state, so that it is the same for every leader."""
 
 CHANGES_FILE = "controller.properties"
 USUAL_CHANGES_PATH = os.path.join("~", "controller", CHANGES_FILE)
-"""Where RocketMQ keeps them, and versions before kept them, for all controllers of a user."""
+"""The path of RocketMQ and of older versions, one file for all controllers of a user."""
 
 KEPT_BACK = frozenset({"configBlackList", "configStorePath", "rocketmqHome"})
-"""Keys that no request may change, whatever else is allowed (code 16)."""
+"""Keys that no request may change (code 16)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,12 +193,12 @@ class ControllerOptions(TlsOptions):
 
     @property
     def changes_path(self) -> str:
-        """The file that keeps what was changed at runtime."""
+        """The file with the changes that were made at run time."""
         in_store = os.path.join(self.controller_store_path, CHANGES_FILE)
         return self.config_store_path or in_store
 
     def peers(self) -> PeerList:
-        """The controllers by id; `ConfigError` when the keys do not fit together."""
+        """Return the controllers by id. Raises `ConfigError` if the keys do not fit together."""
         return PeerList.parse(
             self.controller_d_leger_group,
             self.controller_d_leger_peers,
@@ -206,7 +206,7 @@ class ControllerOptions(TlsOptions):
         )
 
     def problems(self) -> list[str]:
-        """What does not fit together, one line each."""
+        """Return the contradictions between options, one line each."""
         found = []
         if self.lease_millis + self.lease_skew_millis >= self.broker_timeout_millis:
             found.append("leaseMillis and leaseSkewMillis must stay below brokerTimeoutMillis")
@@ -225,7 +225,9 @@ def load_options(
     env: Mapping[str, str] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> ControllerOptions:
-    """Typed options of a properties file; `ConfigError` has one line for each fault in it."""
+    """Return typed options of a properties file. Raises `ConfigError` with one line for
+    each fault.
+    """
     (options,) = load((ControllerOptions,), properties, ignored=IGNORED, env=env, warn=warn)
     assert isinstance(options, ControllerOptions)
     problems = options.problems()

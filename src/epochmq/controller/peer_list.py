@@ -1,4 +1,4 @@
-"""The controllers of one group by id, as `controllerDLegerPeers` writes them."""
+"""The controllers of one group by id, in the format of `controllerDLegerPeers`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _EXAMPLE = "write it as n0-host:port;n1-host:port;n2-host:port"
 
 @dataclass(frozen=True)
 class PeerList:
-    """`addresses` by id, in the order given."""
+    """The controllers of one group; `addresses` by id, in the given order."""
 
     group: str
     self_id: str
@@ -19,7 +19,7 @@ class PeerList:
 
     @classmethod
     def parse(cls, group: str, peers: str, self_id: str) -> "PeerList":
-        """From the three keys; `ConfigError` with every fault."""
+        """Parse the three keys. Raises `ConfigError` with every fault."""
         problems: list[str] = []
         addresses: dict[str, str] = {}
         for part in filter(None, (text.strip() for text in peers.split(";"))):
@@ -45,8 +45,9 @@ class PeerList:
 
     @property
     def own_address(self) -> str:
+        """The address of this controller."""
         return self.addresses[self.self_id]
 
     def shown(self) -> str:
-        """As DLedger shows them: `n0:host:port;n1:host:port;`."""
+        """Return the list in DLedger's form: `n0:host:port;n1:host:port;`."""
         return "".join(f"{number}:{address};" for number, address in self.addresses.items())

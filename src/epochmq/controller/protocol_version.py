@@ -1,7 +1,8 @@
-"""Which generation of the controller protocol a request speaks, and the numbers it understands.
+"""The protocol version of a request to a controller, and the codes of its answers.
 
-G1 is RocketMQ 5.0 and 5.1.0: a replica is its address. G2 is 5.1.1 and later: a replica has a
-number. Codes 2010 to 2012 mean other things in each, so an answer needs the request's generation.
+G1 is RocketMQ 5.0 and 5.1.0: the address identifies a replica. G2 is 5.1.1 and later: the id
+identifies it. Codes 2010 to 2012 have different meanings in the two versions, so an answer depends
+on the version of the request.
 """
 
 from enum import Enum
@@ -15,12 +16,14 @@ VERSION_5_1_1 = 435
 
 
 class ProtocolVersion(Enum):
+    """The protocol version of a request; the value is the first RocketMQ release with it."""
+
     G1 = "5.0"
     G2 = "5.1.1"
 
 
 class Failure(Enum):
-    """Answers whose numbers the generations disagree about."""
+    """Failures whose codes differ between the protocol versions."""
 
     ALTER = "alter"
     ELECT = "elect"
@@ -45,10 +48,12 @@ _NUMBERS: dict[ProtocolVersion, dict[Failure, int]] = {
         Failure.UNREGISTERED: Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
     },
 }
-"""At 5.0 an election of an unknown group and one that changes nothing are both "failed", 2011."""
+"""In 5.0, an election in an unknown group and an election without change are both
+"failed", 2011."""
 
 
 def number(protocol_version: ProtocolVersion, failure: Failure) -> int:
+    """Return the response code of a failure in this protocol version."""
     return int(_NUMBERS[protocol_version][failure])
 
 
@@ -62,7 +67,7 @@ _ALTER = {
 
 
 def alter_number(protocol_version: ProtocolVersion, refusal: Refusal) -> int:
-    """The code that refuses an alteration for this reason."""
+    """Return the code of a refused change of the sync-state set."""
     code = _ALTER.get(refusal)
     return number(protocol_version, Failure.ALTER) if code is None else int(code)
 
@@ -74,13 +79,13 @@ _G1_FIELDS = {
     RequestCode.CONTROLLER_GET_REPLICA_INFO: ("brokerAddress", ""),
     RequestCode.CLEAN_BROKER_DATA: ("brokerAddress", "brokerControllerIdsToClean"),
 }
-"""By request: the field that only 5.0 sends unless the other one stands beside it."""
+"""By request: the field that only 5.0 sends, unless the second field is there as well."""
 
 
 def protocol_version_of(request: Command) -> ProtocolVersion:
-    """The generation of one request (facts of section 3; the version decides where fields do not).
+    """Return the protocol version of a request, by its fields or by its version number.
 
-    5.1.0 may send a `brokerId` with its heartbeats and yet knows replicas by address.
+    5.1.0 may send a `brokerId` in heartbeats although it identifies replicas by address.
     """
     ext = request.ext or {}
     if request.code == RequestCode.BROKER_HEARTBEAT:

@@ -1,7 +1,7 @@
-"""Whether a broker is who it says it is, and what its words change in the replicated state.
+"""The identity of a broker, and what its requests change in the replicated state.
 
-A number belongs to one incarnation (its identity file) in one session (its process). The second
-living process with the same number is refused; a new one after the old one's end is let in.
+A broker id belongs to one incarnation (an identity file) in one session (a process). A second
+living process with the same id is refused. A new process is accepted after the end of the old one.
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ TIMEOUT_MS_MAX = 300_000
 
 @dataclass(slots=True)
 class Told:
-    """What a broker says of itself; empty texts and None where it says nothing.
+    """What a broker says about itself; empty texts and None mean that it says nothing.
 
-    `session` is None from brokers that know no sessions: each registration is a new process then;
-    it is empty where nothing was said about it.
+    `session` is None from brokers without sessions, for which each registration counts as a new
+    process. It is empty in a request that does not contain it.
     """
 
     broker_id: int
@@ -38,7 +38,7 @@ class Told:
 
 
 def check_names(*names: str) -> None:
-    """`HeaderError` unless all have a sensible length and characters that can be shown."""
+    """Raise `HeaderError` unless all names have an allowed length and printable characters."""
     for name in names:
         if not 0 < len(name) <= limits.NAME_LENGTH_MAX:
             raise HeaderError(f"names and addresses have 1 to {limits.NAME_LENGTH_MAX} characters")
@@ -46,20 +46,20 @@ def check_names(*names: str) -> None:
 
 
 def check_word(word: str) -> None:
-    """`HeaderError` when an optional text is too long to be kept."""
+    """Raise `HeaderError` if an optional text is too long or not printable."""
     if len(word) > limits.NAME_LENGTH_MAX:
         raise HeaderError(f"names and addresses have 1 to {limits.NAME_LENGTH_MAX} characters")
     check_shown(word)
 
 
 def check_words(told: Told) -> None:
-    """As `check_word`, for all that a broker says of itself."""
+    """Check all texts that a broker says about itself, as `check_word`."""
     for word in (told.ha_address, told.incarnation, told.session or ""):
         check_word(word)
 
 
 def check_id(broker_id: int) -> None:
-    """Refuse (2014) a number that is never given out."""
+    """Raise `Refused` (2014) for an id that is never given."""
     if not 1 <= broker_id <= limits.BROKER_ID_MAX:
         raise Refused(
             ResponseCode.CONTROLLER_BROKER_ID_INVALID,
@@ -68,16 +68,16 @@ def check_id(broker_id: int) -> None:
 
 
 def timeout_of(context: ControllerContext, asked_ms: int | None) -> int:
-    """How long a broker may be silent: what it asked for, within bounds."""
+    """Return how long a broker may be silent, in ms: what it asked for, within limits."""
     if asked_ms is None or asked_ms <= 0:
         return context.times.timeout_ms
     return min(max(asked_ms, TIMEOUT_MS_MIN), TIMEOUT_MS_MAX)
 
 
 def check_sole(context: ControllerContext, key: Key, told: Told, session_id: int) -> None:
-    """Refuse (2014) a process while another one lives with the same number.
+    """Raise `Refused` (2014) for a process while another process with the same id lives.
 
-    It lives while its connection is open and it spoke within a lease's time.
+    A process lives while its connection is open and it was heard within the length of a lease.
     """
     live = context.live.get(key, told.broker_id)
     if live is None or live.connection == session_id or not _differs(live, told):
@@ -91,10 +91,10 @@ def check_sole(context: ControllerContext, key: Key, told: Told, session_id: int
 
 
 def check_successor(context: ControllerContext, key: Key, told: Told) -> None:
-    """Refuse (2014) a registration of a new process while the master's process before it may hold
-    a lease; that process may be cut off from us and still acknowledge.
+    """Raise `Refused` (2014) for a new process while the master's process before may hold a lease.
 
-    The lease is over at once when that process is known to be gone.
+    That process may be cut off from the controllers and still acknowledge. The lease ends at once
+    when the process is known to have ended.
     """
     group = context.machine.groups.get(key)
     replica = None if group is None else group.replicas.get(told.broker_id)
@@ -112,7 +112,7 @@ def check_successor(context: ControllerContext, key: Key, told: Told) -> None:
 
 
 def is_process(replica: BrokerReplica, told: Told) -> bool:
-    """Whether the process that registered last says this; no other process's word counts."""
+    """Whether the request comes from the process that registered last; others do not count."""
     return (told.session or "") == replica.session and not (
         replica.incarnation and told.incarnation and replica.incarnation != told.incarnation
     )
@@ -125,8 +125,9 @@ def _differs(live: LiveProcess, told: Told) -> bool:
 
 
 def is_known(replica: BrokerReplica, told: Told) -> bool:
-    """Whether a heartbeat of the registered process surely holds nothing new; asked ten thousand
-    times a second.
+    """Whether a heartbeat of the registered process surely has nothing new.
+
+    It is called ten thousand times a second.
     """
     return (
         told.address == replica.address
@@ -136,10 +137,9 @@ def is_known(replica: BrokerReplica, told: Told) -> bool:
 
 
 def update_of(group: BrokerGroup, replica: BrokerReplica, told: Told) -> UpdateBroker | None:
-    """The command that records what is new in `told`; None when nothing is.
+    """Return the command that records what is new in `told`, or None.
 
-    Another incarnation under the same number holds other files: it counts as one that lost its
-    tail.
+    Another incarnation with the same id has other files, so it counts as one that lost its tail.
     """
     other = bool(
         replica.incarnation and told.incarnation and replica.incarnation != told.incarnation
@@ -169,7 +169,7 @@ def update_of(group: BrokerGroup, replica: BrokerReplica, told: Told) -> UpdateB
 
 
 def note(live: LiveProcess, told: Told) -> None:
-    """Keep what later words of the same process are compared with."""
+    """Store the values with which later requests of the same process are compared."""
     live.address = told.address
     live.incarnation = told.incarnation or live.incarnation
     live.session = told.session or live.session

@@ -1,11 +1,11 @@
-"""How a handler waits without being a coroutine: it is a generator that yields what it waits for.
+"""How a handler waits without being a coroutine: as a generator that yields what it waits for.
 
     def handle(core, call):
         outcome = yield Write(event)
         return Reply(...)
 
-The core resumes it with the result, or throws `Refused` into it. The same code runs in the service
-and in the simulator.
+The core resumes the generator with the result, or throws `Refused` into it. The same code runs in
+the service and in the simulator.
 """
 
 from collections.abc import Generator
@@ -19,19 +19,19 @@ from epochmq.wire.command import Command, Reply
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Wait until the event is committed and applied; the result is its `Outcome`."""
+    """Wait until the event is committed and applied; the result is its `CommandOutcome`."""
 
     event: AnyEvent
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmLeadership:
-    """Wait until it is sure that we led when we were asked; nothing older is read then."""
+    """Wait until it is certain that this controller led at the time of the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """Wait for the next election of this group to end, one way or the other."""
+    """Wait until the next election of this group ends, or until `until_ms` (monotonic)."""
 
     key: Key
     until_ms: int
@@ -42,7 +42,7 @@ Steps = Generator[Step, Any, Reply]
 
 
 class ControllerCall:
-    """One request in the core. `session_id` is the connection it came over."""
+    """One request in the core. `session_id` is its connection."""
 
     __slots__ = (
         "deadline_ms",
@@ -63,5 +63,5 @@ class ControllerCall:
         self.steps: Steps
         self.done = False
         self.turn = 0
-        """Rises with each step, so that what an earlier step waited for is told apart."""
+        """Rises with each step, so that a result for an earlier step is recognised."""
         self.waits_for_election = False

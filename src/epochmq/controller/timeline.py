@@ -1,7 +1,7 @@
-"""The latest failovers as the leader saw them: for `epochmq top`, the demo and post-mortems.
+"""The latest elections as the leader saw them, and log lines about the group of controllers.
 
-Times are those of this controller's monotonic clock; what is told are ages, so that whoever asks
-can place them on a clock of its own.
+Times are those of this controller's monotonic clock. Answers contain ages, which the caller can
+convert to its own clock.
 """
 
 import logging
@@ -17,7 +17,7 @@ from epochmq.raft.raft_node import RaftNode
 
 @dataclass(slots=True)
 class Failover:
-    """One election; -1 for what has not happened, or was not seen from here."""
+    """One election. Times are monotonic ms; -1 means that it did not happen or was not seen."""
 
     key: Key
     epoch: int
@@ -26,15 +26,15 @@ class Failover:
     last_heard_ms: int
     """The last heartbeat of the master before."""
     detected_ms: int
-    """Somebody decided that it is dead, or to take another."""
+    """When the election was decided, because of a dead master or a request."""
     elected_ms: int
-    """The new master is committed."""
+    """When the new master was committed."""
     applied_ms: int = -1
-    """The new master reported the new epoch."""
+    """When the new master reported the new epoch."""
 
 
 class Timeline:
-    """Bounded; forgotten when another controller leads."""
+    """A limited number of elections; they are dropped when another controller leads."""
 
     def __init__(self) -> None:
         self.failovers: deque[Failover] = deque(maxlen=limits.TIMELINE_MAX)
@@ -42,17 +42,17 @@ class Timeline:
         self._open: dict[Key, Failover] = {}
 
     def clear(self) -> None:
-        """We lead no more."""
+        """Drop everything, because this controller does not lead any more."""
         self.failovers.clear()
         self._detected.clear()
         self._open.clear()
 
     def detected(self, key: Key, last_heard_ms: int, now: int) -> None:
-        """An election is proposed."""
+        """Note that an election is proposed."""
         self._detected[key] = (last_heard_ms, now)
 
     def elected(self, group: BrokerGroup, now: int) -> None:
-        """It was committed."""
+        """Note that the election was committed."""
         heard_ms, detected_ms = self._detected.pop(group.key, (-1, now))
         master = group.master_replica()
         if master is None:
@@ -64,7 +64,7 @@ class Timeline:
         self._open[group.key] = failover
 
     def reported(self, key: Key, broker_id: int, epoch: int, now: int) -> None:
-        """A heartbeat of a master came, with the last epoch of its log."""
+        """Note a heartbeat of a master with the last epoch of its log."""
         failover = self._open.get(key)
         if failover is not None and (failover.master, failover.epoch) == (broker_id, epoch):
             failover.applied_ms = now
@@ -72,14 +72,14 @@ class Timeline:
 
 
 # Group watch ---------------------------------------------------------------------------------
-# Log lines about the group of controllers: who leads, who votes, and what a new disk waits for.
+# Log lines about the group of controllers: the leader, the voters, and unconfirmed disks.
 
 
 log = logging.getLogger(__name__)
 
 
 class GroupWatch:
-    """Compares what Raft says now with what was logged last; one line for each change."""
+    """Compares the state of Raft with what was logged last, and logs one line for each change."""
 
     def __init__(self, options: ControllerOptions, raft: RaftNode) -> None:
         peers = options.peers()
@@ -102,7 +102,7 @@ class GroupWatch:
             )
 
     def look(self, raft: RaftNode) -> None:
-        """Call it after each thing that happens."""
+        """Log what changed; call it after each event."""
         if raft.leader_id != self._leader:
             self._leader = raft.leader_id
             self._tell_leader(raft)

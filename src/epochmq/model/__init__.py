@@ -1,1 +1,3 @@
-"""L1: the nouns of the house and their bytes; pure values without clock, disk or network."""
+"""Messages, queues, topics and groups, and their encodings; values without clock, disk
+or network.
+"""

@@ -1,8 +1,8 @@
-"""How the queues of a topic are shared among a group's clients.
+"""Allocation strategies: how the queues of a topic are divided among the clients of a group.
 
-Every client computes alone, so `queues` and `clients` must be sorted alike everywhere and the
-numbers must be upstream's: groups may mix clients of both kinds. A client that is not among
-`clients` gets nothing.
+Each client computes its own share. So `queues` and `clients` must be sorted in the same way
+everywhere, and the results must be those of RocketMQ, because a group may have clients of both
+kinds. A client that is not in `clients` gets no queue.
 """
 
 from bisect import bisect_left
@@ -21,7 +21,7 @@ VIRTUAL_NODES = 10
 def average(
     client: str, queues: Sequence[MessageQueue], clients: Sequence[str]
 ) -> list[MessageQueue]:
-    """Neighbouring queues in runs whose lengths differ by one at most (AVG, the default)."""
+    """Return adjacent queues; shares differ by at most one queue (AVG, the default)."""
     index = _index(client, clients)
     if index < 0:
         return []
@@ -33,13 +33,13 @@ def average(
 def by_circle(
     client: str, queues: Sequence[MessageQueue], clients: Sequence[str]
 ) -> list[MessageQueue]:
-    """Queues dealt out one by one (AVG_BY_CIRCLE)."""
+    """Return every n-th queue, for n clients (AVG_BY_CIRCLE)."""
     index = _index(client, clients)
     return list(queues[index :: len(clients)]) if index >= 0 else []
 
 
 def configured(own: Sequence[MessageQueue]) -> Strategy:
-    """Always the queues `own`, whoever else is there (CONFIG)."""
+    """Return a strategy that always gives the queues `own` (CONFIG)."""
 
     def allocate(
         client: str, queues: Sequence[MessageQueue], clients: Sequence[str]
@@ -50,7 +50,10 @@ def configured(own: Sequence[MessageQueue]) -> Strategy:
 
 
 def machine_room(rooms: Collection[str]) -> Strategy:
-    """Only queues of brokers named `room@...` with a room in `rooms`, evenly (MACHINE_ROOM)."""
+    """Return a strategy that uses only queues of brokers named `room@...` with a room in `rooms`.
+
+    Each client gets an equal share of them (MACHINE_ROOM).
+    """
 
     def allocate(
         client: str, queues: Sequence[MessageQueue], clients: Sequence[str]
@@ -74,7 +77,14 @@ def _room(broker_name: str) -> str | None:
 
 
 def consistent_hash(virtual_nodes: int = VIRTUAL_NODES) -> Strategy:
-    """The client next on a ring of MD5 hashes, so that few queues move when one comes or goes."""
+    """Return a strategy with a ring of MD5 hashes, so that few queues move when a client changes.
+
+    Args:
+        virtual_nodes: points on the ring for each client.
+
+    Raises:
+        UsageError: `virtual_nodes` is below 1.
+    """
     if virtual_nodes < 1:
         raise UsageError(f"{virtual_nodes} virtual nodes make no ring; give 1 or more")
 
@@ -117,4 +127,4 @@ STRATEGIES: dict[str, Strategy] = {
     AVG_BY_CIRCLE: by_circle,
     CONSISTENT_HASH: consistent_hash(),
 }
-"""Those that need no settings of their own; a broker serves the first two."""
+"""The strategies without settings; a broker supports the first two."""

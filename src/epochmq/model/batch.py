@@ -1,6 +1,6 @@
-"""Many messages in one send, and messages stored inside one (SEND_BATCH_MESSAGE).
+"""Batches: several messages in one send (SEND_BATCH_MESSAGE) or in one stored record.
 
-A record: size i32 | magic i32 (0) | body crc i32 (0) | flag i32 | body length i32, body |
+Each message: size i32 | magic i32 (0) | body crc i32 (0) | flag i32 | body length i32, body |
 properties length i16, properties.
 """
 
@@ -25,11 +25,11 @@ _INNER_FLAGS = _UNWRAP | COMPRESSED | COMPRESSION_MASK
 
 
 class BatchError(HeaderError):
-    """A well-framed batch whose records contradict their lengths; the request is refused."""
+    """A batch whose lengths contradict each other; the request is refused."""
 
 
 class BatchEntry(msgspec.Struct, gc=False):
-    """One record of a batch; `properties` as encoded by the client."""
+    """One message of a batch; `properties` are encoded as the client sent them."""
 
     flag: int
     body: bytes
@@ -37,7 +37,9 @@ class BatchEntry(msgspec.Struct, gc=False):
 
 
 def encode(messages: Iterable[Message]) -> bytes:
-    """The body of a batch send. Refused (13) when one message's properties are too long."""
+    """Return the body of a batch send. Raises `Refused` (13) if properties of a message are too
+    long.
+    """
     return b"".join(map(_encode_one, messages))
 
 
@@ -48,15 +50,17 @@ def _encode_one(message: Message) -> bytes:
 
 
 def entry(flag: int, body: bytes, properties: bytes) -> bytes:
-    """One record of a batch; `properties` are encoded and not longer than their limit."""
+    """Return one message of a batch; `properties` are encoded and within their limit."""
     size = _SMALLEST + len(body) + len(properties)
     head = _HEAD.pack(size, 0, 0, flag, len(body))
     return b"".join((head, body, _U16.pack(len(properties)), properties))
 
 
 def decode(body: Buffer) -> list[BatchEntry]:
-    """The entries of a batch; BatchError for lengths that do not fit, or too many entries."""
-    data = bytes(body)  # slices of bytes are cheaper than those of a view
+    """Return the messages of a batch. Raises `BatchError` for wrong lengths or too many
+    messages.
+    """
+    data = bytes(body)  # slices of bytes are cheaper than slices of a memoryview
     entries: list[BatchEntry] = []
     unpack_head, unpack_size = _HEAD.unpack_from, _U16.unpack_from
     pos, end = 0, len(data)
@@ -77,7 +81,12 @@ def decode(body: Buffer) -> list[BatchEntry]:
 
 
 def unwrap(message: StoredMessage, limit: int = limits.FRAME_BYTES_MAX) -> list[StoredMessage]:
-    """The messages inside an inner batch, or the message itself; the k-th has queue offset + k."""
+    """Return the messages inside a stored batch, or the message itself.
+
+    Args:
+        message: the stored message. Message number k of a batch gets its queue offset + k.
+        limit: largest size of the inflated body in bytes.
+    """
     if message.sys_flag & _UNWRAP != _UNWRAP:
         return [message]
     return [

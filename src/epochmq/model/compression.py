@@ -1,4 +1,4 @@
-"""Inflates message bodies within a limit: zlib is built in, LZ4 frame and zstd are an extra."""
+"""Compression of message bodies: zlib, and optionally LZ4 frames and zstd."""
 
 import zlib
 from typing import Any
@@ -10,7 +10,7 @@ from epochmq.model import sys_flag as flags
 
 
 class BadBody(PeerError):
-    """A compressed body that does not inflate, or inflates beyond its limit."""
+    """A compressed body that cannot be inflated, or exceeds its limit."""
 
 
 class CodecMissing(EnvironmentFault):
@@ -18,7 +18,17 @@ class CodecMissing(EnvironmentFault):
 
 
 def inflate(body: Buffer, sys_flag: int, limit: int = limits.FRAME_BYTES_MAX) -> bytes:
-    """The plain body; `body` itself when not compressed. BadBody beyond `limit` bytes."""
+    """Return the plain body; a body that is not compressed is returned as it is.
+
+    Args:
+        body: the body.
+        sys_flag: says whether and how the body is compressed.
+        limit: largest size of the result in bytes.
+
+    Raises:
+        BadBody: the body is damaged or exceeds `limit`.
+        CodecMissing: the library of the codec is not installed.
+    """
     if not sys_flag & flags.COMPRESSED:
         return bytes(body)
     kind = sys_flag & flags.COMPRESSION_MASK

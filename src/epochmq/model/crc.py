@@ -1,4 +1,4 @@
-"""CRC-32 (IEEE) without its sign bit, as records, batches and register bodies carry it."""
+"""CRC-32 (IEEE) without its sign bit, as in records, batches and registrations."""
 
 from epochmq.base.ports import Buffer
 
@@ -9,10 +9,10 @@ except ImportError:  # pragma: no cover - same numbers, six times slower
 
 MASK = 0x7FFFFFFF
 continue_crc32 = _crc32
-"""CRC-32, with the sign bit, of bytes with the CRC-32 of the second argument, then the first."""
+"""Continue a CRC-32 (with sign bit), the second argument, over the bytes of the first argument."""
 
 
 def crc32(data: Buffer) -> int:
-    """CRC-32 of `data` without the sign bit."""
+    """Return the CRC-32 of `data` without the sign bit."""
     value: int = _crc32(data)
     return value & MASK

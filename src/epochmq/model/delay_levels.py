@@ -1,4 +1,4 @@
-"""The delay levels of scheduled messages: level 1 is the first of the list."""
+"""Delay levels of scheduled messages; level 1 is the first one of the list."""
 
 import re
 
@@ -11,7 +11,11 @@ _level = re.compile(r"([0-9]{1,9})([smhd])").fullmatch
 
 
 def parse(text: str) -> tuple[int, ...]:
-    """The delay in ms of level 1, 2, ...; ConfigError names every piece that is no delay."""
+    """Return the delays in milliseconds of level 1, 2, ...
+
+    Raises:
+        ConfigError: with one line for each piece that is no delay.
+    """
     pieces = text.split()
     found = [_level(piece) for piece in pieces]
     problems = [

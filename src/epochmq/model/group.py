@@ -1,4 +1,4 @@
-"""The configuration of a consumer group on one broker."""
+"""Consumer groups: subscriptions, the rule for retries, and the configuration on one broker."""
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -17,9 +17,10 @@ _SUBSCRIPTION_PARSE_FAILED = 23
 
 
 class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
-    """`code_set` holds the Java hash of each tag in `tags_set`; both are empty for everything.
+    """The subscription of one topic.
 
-    `sub_version` is the wall ms at which the client made it: the larger one wins at the broker.
+    `code_set` holds the Java hash of each tag in `tags_set`; both are empty if all messages match.
+    `sub_version` is the Unix time in ms at which the client made it; a broker keeps the largest.
     """
 
     topic: str = ""
@@ -32,19 +33,21 @@ class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_tag(self) -> bool:
-        """Whether tags decide; old clients may leave the type empty."""
+        """Whether the filter is by tags; old clients may leave the type empty."""
         return self.expression_type in _TAG_TYPES
 
     @property
     def wants_all(self) -> bool:
-        """Whether every message of the topic is wanted."""
+        """Whether every message of the topic matches."""
         return self.is_tag and (not self.sub_string or self.sub_string == SUB_ALL)
 
 
 def build(
     topic: str, expression: str | None, expression_type: str | None = TAG, version: int = 0
 ) -> SubscriptionData:
-    """The subscription a client would send; Refused (23) for an expression that says nothing."""
+    """Return the subscription that a client would send. Raises `Refused` (23) for an
+    empty filter.
+    """
     if expression_type not in _TAG_TYPES:
         if not expression:
             raise Refused(
@@ -83,20 +86,20 @@ def build(
 
 
 RETRIES_DEFAULT = 16
-"""The limit of a group, and of a consumer that is not in order, when nobody sets one."""
+"""The limit of a group, and of a consumer that is not ordered, if none is set."""
 RETRIES_UNLIMITED = 2**31 - 1
-"""`maxReconsumeTimes` of a consumer that never gives a message up; Java's clients say it so."""
+"""The `maxReconsumeTimes` that means "no limit", as in RocketMQ's clients."""
 
 
 def is_tried_out(retries: int, allowed: int) -> bool:
-    """Whether a message becomes a dead letter that failed after `retries` retries."""
+    """Whether a message that failed after `retries` retries becomes a dead letter."""
     return retries >= allowed
 
 
 def consumer_limit(wanted: int | None, *, ordered: bool) -> int:
-    """How many retries a consumer allows that was told `wanted`; negative numbers are no limit.
+    """Return how many retries a consumer allows; a negative `wanted` means no limit.
 
-    Without a number a consumer in order has no limit, as in RocketMQ.
+    If `wanted` is None, an ordered consumer has no limit, as in RocketMQ; others have 16 retries.
     """
     if wanted is None:
         return RETRIES_UNLIMITED if ordered else RETRIES_DEFAULT
@@ -104,9 +107,11 @@ def consumer_limit(wanted: int | None, *, ordered: bool) -> int:
 
 
 def broker_limit(asked: int | None, group_limit: int) -> int:
-    """How many retries a broker allows: what the request says, else what the group says.
+    """Return how many retries a broker allows.
 
-    `asked` is the request's `maxReconsumeTimes`, `group_limit` the group's `retryMaxTimes`.
+    Args:
+        asked: `maxReconsumeTimes` of the request, or None.
+        group_limit: `retryMaxTimes` of the group, used if the request has no limit.
     """
     return group_limit if asked is None else asked
 
@@ -115,7 +120,7 @@ def broker_limit(asked: int | None, group_limit: int) -> int:
 
 
 class SimpleSubscription(Struct, rename="camel"):
-    """What a group is expected to subscribe to (5.1+)."""
+    """The expected subscription of a group (since 5.1)."""
 
     topic: str = ""
     expression_type: str = "TAG"
@@ -124,7 +129,7 @@ class SimpleSubscription(Struct, rename="camel"):
 
 
 class ExponentialRetryPolicy(Struct, rename="camel"):
-    """Delays in ms."""
+    """Retry delays that grow by a factor; `initial` and `max` are milliseconds."""
 
     initial: int = 5_000
     max: int = 7_200_000
@@ -132,13 +137,13 @@ class ExponentialRetryPolicy(Struct, rename="camel"):
 
 
 class CustomizedRetryPolicy(Struct, rename="camel"):
-    """`next`: the delay in ms before each attempt."""
+    """Fixed retry delays: `next` is the delay in ms before each attempt."""
 
     next: list[int] = []
 
 
 class GroupRetryPolicy(Struct, rename="camel"):
-    """Fields that are UNSET (falsy) are left out, as upstream leaves out nulls."""
+    """The retry policy of a group. UNSET fields are not written, as RocketMQ leaves out nulls."""
 
     type: str = "CUSTOMIZED"
     exponential_retry_policy: ExponentialRetryPolicy | UnsetType | None = UNSET
@@ -146,7 +151,7 @@ class GroupRetryPolicy(Struct, rename="camel"):
 
 
 class SubscriptionGroupConfig(Struct, rename="camel"):
-    """Defaults are upstream's; fields a 4.9 peer does not send take them."""
+    """The configuration of a group. Defaults are RocketMQ's; 4.9 does not send all fields."""
 
     group_name: str = ""
     consume_enable: bool = True
@@ -155,8 +160,8 @@ class SubscriptionGroupConfig(Struct, rename="camel"):
     consume_message_orderly: bool = False
     retry_queue_nums: int = 1
     retry_max_times: int = RETRIES_DEFAULT
-    """How often a message comes again before it is a dead letter, where the consumer does not say
-    so itself (`group.py`). With 0 or -1 the first failure is the last, as in RocketMQ."""
+    """Retries before a message becomes a dead letter, unless the consumer sets a limit. With 0 or
+    -1 the first failure makes a dead letter, as in RocketMQ."""
     group_retry_policy: GroupRetryPolicy = field(default_factory=GroupRetryPolicy)
     broker_id: int = 0
     which_broker_when_consume_slowly: int = 1

@@ -1,4 +1,4 @@
-"""Host and port as text and as the 8 or 20 bytes of records and message ids."""
+"""Host and port as text, and as the 8 or 20 bytes in records and message ids."""
 
 import struct
 from functools import lru_cache
@@ -17,7 +17,11 @@ class BadAddress(UsageError):
 
 @lru_cache(maxsize=4096)
 def pack(host: str, port: int) -> bytes:
-    """IP (4 or 16 bytes) and port as int32, big-endian; BadAddress when `host` is no IP."""
+    """Return IP (4 or 16 bytes) and port (int32), big-endian.
+
+    Raises:
+        BadAddress: `host` is no IP address, or `port` is out of range.
+    """
     if not 0 <= port <= 0xFFFF:
         raise BadAddress(f"port {port} is not within 0..65535")
     try:
@@ -29,7 +33,7 @@ def pack(host: str, port: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def unpack(raw: bytes) -> tuple[str, int]:
-    """(host, port) of 8 or 20 bytes; BadAddress for any other size."""
+    """Return (host, port) of 8 or 20 bytes. Raises `BadAddress` for any other size."""
     if len(raw) not in (V4_SIZE, V6_SIZE):
         raise BadAddress(f"a packed address has 8 or 20 bytes, not {len(raw)}")
     ip = IPv4Address(raw[:4]) if len(raw) == V4_SIZE else IPv6Address(raw[:16])
@@ -37,7 +41,10 @@ def unpack(raw: bytes) -> tuple[str, int]:
 
 
 def parse_addr(text: str) -> tuple[str, int]:
-    """(host, port) of `host:port`; the host is a name, an IPv4, or an IPv6 with or without []."""
+    """Return (host, port) of `host:port`; the host is a name, an IPv4 or an IPv6 address.
+
+    Brackets around an IPv6 address are optional. Raises `BadAddress` for any other text.
+    """
     host, _, port = text.strip().rpartition(":")
     host = host.strip("[]")
     if not host or not (port.isascii() and port.isdigit()) or int(port[:6]) > 0xFFFF:
@@ -46,5 +53,5 @@ def parse_addr(text: str) -> tuple[str, int]:
 
 
 def format_addr(host: str, port: int) -> str:
-    """`host:port`, an IPv6 host in brackets."""
+    """Return `host:port`, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,7 +1,7 @@
-"""How a log is cut into blocks for comparison, and the digest of one.
+"""Blocks of a log for comparison, and the digest of a block.
 
-Brokers compute it of their own logs (LOG_DIGESTS), audits of copies of them: replicas are compared
-by these numbers, so both sides must cut and hash alike (ADR 0037).
+Brokers compute digests of their own logs (LOG_DIGESTS), and audits compute them of copies. Replicas
+are compared by digests, so all must use the same blocks and the same hash (ADR 0037).
 """
 
 import hashlib
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from epochmq.base.ports import Buffer
 
 DIGEST_BYTES = 16
-"""BLAKE2b-128: no damage and no chance makes two blocks equal that are not."""
+"""Size of a BLAKE2b-128 digest, long enough that different blocks have different digests."""
 
 
 def blocks_of(low: int, high: int, size: int) -> Iterator[tuple[int, int]]:
-    """(offset, bytes) of the blocks of `[low, high)`, cut at multiples of `size`."""
+    """Return (offset, bytes) of the blocks of `[low, high)`, cut at multiples of `size`."""
     while low < high:
         end = min(high, (low // size + 1) * size)
         yield low, end - low
@@ -22,7 +22,7 @@ def blocks_of(low: int, high: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def digest(parts: Iterable[Buffer]) -> str:
-    """The digest of a block that lies in pieces; long ones are hashed without Python's lock."""
+    """Return the digest of a block given in pieces; hashing long pieces releases the GIL."""
     state = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for part in parts:
         state.update(part)

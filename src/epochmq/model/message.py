@@ -1,4 +1,4 @@
-"""Messages: what users build, and what comes back out of a log."""
+"""Messages: those that users send, and those that are stored."""
 
 from dataclasses import dataclass, field
 
@@ -13,12 +13,20 @@ from epochmq.model.message_id import offset_id
 
 @dataclass(slots=True)
 class Message:
-    """A message to send. `keys` are index keys without spaces; `delay_level` 0 means at once.
+    """A message to send.
 
-    A single text given as `keys` is one key.
-
-    Instead of a level `delay_ms` asks for an exact delay, or `deliver_at_ms` for a time (Unix ms);
-    of several the level counts, then the delay.
+    Attributes:
+        topic: name of the topic.
+        body: content in bytes.
+        tags: one tag for filters, or None.
+        keys: index keys without spaces; a single text counts as one key.
+        properties: user properties.
+        flag: a number for the application.
+        delay_level: delay level from 1 up; 0 means none. It wins over the exact times below.
+        wait_stored: whether the broker answers only when the message is stored as safely as
+            configured.
+        delay_ms: exact delay in milliseconds; 0 means none. It wins over `deliver_at_ms`.
+        deliver_at_ms: exact delivery time, Unix milliseconds; 0 means none.
     """
 
     topic: str
@@ -39,11 +47,11 @@ class Message:
 
     @property
     def is_delayed(self) -> bool:
-        """Whether it waits at the broker; no batch may hold such a message."""
+        """Whether delivery is delayed; a batch must not contain such a message."""
         return self.delay_level > 0 or self.delay_ms > 0 or self.deliver_at_ms > 0
 
     def all_properties(self) -> dict[str, str]:
-        """`properties` with those that fields stand for; the fields win where they are set."""
+        """Return `properties` with those of the fields; a field that is set wins."""
         props = dict(self.properties)
         if self.keys:
             props[names.KEYS] = names.KEYS_SEPARATOR.join(self.keys)
@@ -60,9 +68,10 @@ class Message:
 
 
 class StoredMessage(msgspec.Struct):
-    """A message as a log holds it; `offset` and `size` are bytes, `queue_offset` an index.
+    """A message as it is stored.
 
-    `body` is as stored, maybe compressed: read `plain_body()`.
+    `offset` and `size` are bytes in the commit log, `queue_offset` is an index in the queue. `body`
+    may be compressed; `plain_body()` inflates it.
     """
 
     topic: str
@@ -84,27 +93,34 @@ class StoredMessage(msgspec.Struct):
 
     @property
     def tags(self) -> str | None:
+        """The tag of the message, or None."""
         return self.properties.get(names.TAGS)
 
     @property
     def keys(self) -> tuple[str, ...]:
+        """The index keys of the message."""
         return tuple(self.properties.get(names.KEYS, "").split())
 
     @property
     def uniq_key(self) -> str | None:
-        """The id the producing client gave."""
+        """The id that the producing client gave (UNIQ_KEY)."""
         return self.properties.get(names.UNIQ_KEY)
 
     @property
     def offset_msg_id(self) -> str:
-        """The id that says where it is stored."""
+        """The id made of the broker's address and the commit log offset."""
         return offset_id(pack(*self.store_host), self.offset)
 
     @property
     def msg_id(self) -> str:
-        """What users are shown: the client's id, else the offset id."""
+        """The id that users see: the client's id, or the offset id if there is none."""
         return self.uniq_key or self.offset_msg_id
 
     def plain_body(self, limit: int = limits.FRAME_BYTES_MAX) -> bytes:
-        """The body inflated to at most `limit` bytes; BadBody or CodecMissing when it cannot be."""
+        """Return the inflated body.
+
+        Raises:
+            BadBody: the body is damaged or exceeds `limit` bytes.
+            CodecMissing: the library of its codec is not installed.
+        """
         return inflate(self.body, self.sys_flag, limit)

@@ -1,4 +1,4 @@
-"""The two ids of a message: where it is stored, and the one its producer drew."""
+"""The two ids of a message: the offset id of the broker, and the unique id of the client."""
 
 import struct
 from collections.abc import Callable
@@ -17,12 +17,14 @@ class BadMessageId(UsageError):
 
 
 def offset_id(host_packed: bytes, offset: int) -> str:
-    """Upper-case hex of the store host (8 or 20 bytes) and the commit log offset (int64)."""
+    """Return upper-case hex of the store host (8 or 20 bytes) and the commit log offset (int64)."""
     return (host_packed + offset.to_bytes(8, "big", signed=True)).hex().upper()
 
 
 def parse_offset_id(text: str) -> tuple[str, int, int]:
-    """(host, port, commit log offset); BadMessageId for anything else than 32 or 56 hex digits."""
+    """Return (host, port, commit log offset). Raises `BadMessageId` unless it has 32 or 56 hex
+    digits.
+    """
     raw = _unhex(text)
     host, port = unpack(raw[:-8])
     return host, port, int.from_bytes(raw[-8:], "big", signed=True)
@@ -39,9 +41,10 @@ def _unhex(text: str) -> bytes:
 
 
 class UniqIds:
-    """Draws client message ids: IP, pid, a process number, ms since the month began, a counter.
+    """Makes client ids: IP, pid, a process number, ms since the month began, a counter.
 
-    `wall_ms` reads the wall clock; `utc_offset_ms` is the local zone's, since months are local.
+    `wall_ms` reads the wall clock. `utc_offset_ms` is that of the local time zone, because months
+    are local.
     """
 
     def __init__(
@@ -64,7 +67,9 @@ class UniqIds:
         self._month = self._month_end = 0
 
     def next(self) -> str:
-        """An id unlike all others of this process for at least 65,536 draws within one ms."""
+        """Return an id that is unique in this process for at least 65,536 ids in one
+        millisecond.
+        """
         wall = self._wall_ms()
         if not self._month <= wall < self._month_end:
             self._month = month_start(wall, self._zone_ms)
@@ -74,7 +79,7 @@ class UniqIds:
 
 
 def month_start(wall_ms: int, utc_offset_ms: int = 0) -> int:
-    """Wall ms of the first instant of the local month that `wall_ms` is in."""
+    """Return the Unix ms at which the local month of `wall_ms` began."""
     local = _EPOCH + timedelta(milliseconds=wall_ms + utc_offset_ms)
     first = local.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return (first - _EPOCH) // timedelta(milliseconds=1) - utc_offset_ms

@@ -1,4 +1,4 @@
-"""Names of topics and groups: what is allowed, prefixes, system names."""
+"""Names of topics and groups: allowed characters, prefixes, system names."""
 
 import re
 
@@ -11,7 +11,7 @@ SYSTEM_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 DEFAULT_TOPIC = "TBW102"
-"""The template that topics created on first send are copied from."""
+"""The template of topics that are created by the first send."""
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 BENCHMARK_TOPIC = "BenchmarkTest"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -68,9 +68,9 @@ _allowed = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
 
 
 def check_topic(name: str) -> None:
-    """Refused (1) unless `name` can be a topic; retry and dead letter topics may be longer.
+    """Raise `Refused` (1) unless `name` can be a topic; retry and dead letter topics may be longer.
 
-    A POP retry topic of the second generation has one `+`, between its group and its topic.
+    A POP retry topic of the second version has one `+` between group and topic.
     """
     if name.startswith((RETRY, DLQ)):
         plain = name.replace("+", "_", 1) if name.startswith(RETRY) else name
@@ -80,14 +80,14 @@ def check_topic(name: str) -> None:
 
 
 def check_group(name: str) -> None:
-    """Refused (1) unless `name` can be a producer or consumer group."""
+    """Raise `Refused` (1) unless `name` can be a producer or consumer group."""
     _check(name, "group", limits.GROUP_LENGTH_MAX)
 
 
 def check_shown(name: str) -> None:
-    """`HeaderError` when a broker's name or address has characters that cannot be shown.
+    """Raise `HeaderError` if a broker's name or address has characters that cannot be printed.
 
-    Such names reach logs and screens, where a line break begins a line of the sender's own.
+    Such names appear in logs, where a line break would let a sender write its own lines.
     """
     if not name.isprintable():
         raise HeaderError(f"the name {name!r} has characters that cannot be shown")
@@ -109,12 +109,12 @@ def _check(name: str, what: str, length_max: int) -> None:
 
 
 def retry_topic(group: str) -> str:
-    """The topic that holds `group`'s messages to be tried again."""
+    """Return the topic for messages that `group` must consume again."""
     return RETRY + group
 
 
 def dlq_topic(group: str) -> str:
-    """The topic that holds messages `group` gave up on."""
+    """Return the topic for dead letters of `group`."""
     return DLQ + group
 
 
@@ -127,10 +127,10 @@ def is_dlq_topic(name: str) -> bool:
 
 
 def is_system_topic(name: str) -> bool:
-    """A topic of the system's own, that users may neither delete nor reconfigure."""
+    """Whether it is a system topic, which users may neither delete nor change."""
     return name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX)
 
 
 def is_system_group(name: str) -> bool:
-    """A group of the system's own; always created on use."""
+    """Whether it is a system group; such groups are created when they are used."""
     return name in SYSTEM_GROUPS or name.startswith(SYSTEM_GROUP_PREFIX)

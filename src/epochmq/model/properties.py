@@ -1,4 +1,4 @@
-"""The properties string: name 0x01 value 0x02 name 0x01 value ... in UTF-8."""
+"""The encoding of message properties: name 0x01 value 0x02 name 0x01 value ... in UTF-8."""
 
 from collections.abc import Mapping
 
@@ -11,9 +11,11 @@ _MESSAGE_ILLEGAL = 13
 
 
 def encode(props: Mapping[str, str]) -> str:
-    """Join `props` without a trailing 0x02; pairs with an empty side (no reader sees them) go.
+    """Return `props` as text, without a 0x02 at the end; pairs with an empty name or value are left
+    out.
 
-    A separator in a name, or 0x02 in a value, would smuggle in other properties: UsageError.
+    Raises:
+        UsageError: a name contains a separator, or a value contains 0x02.
     """
     pairs = [name + NAME_END + value for name, value in props.items() if name and value]
     text = PAIR_END.join(pairs)
@@ -23,12 +25,12 @@ def encode(props: Mapping[str, str]) -> str:
 
 
 def encode_loosely(props: dict[str, str]) -> str:
-    """`encode` for pairs that came out of `decode`: a stray 0x01 in a value stays what it is."""
+    """Encode pairs that came from `decode`: a value may contain 0x01."""
     return PAIR_END.join([name + NAME_END + value for name, value in props.items()])
 
 
 def check_pairs(props: Mapping[str, str]) -> None:
-    """UsageError unless every pair survives encode and decode unchanged."""
+    """Raise `UsageError` unless every pair is unchanged by encode and decode."""
     for name, value in props.items():
         if NAME_END in name or PAIR_END in name or PAIR_END in value:
             raise UsageError(
@@ -37,7 +39,9 @@ def check_pairs(props: Mapping[str, str]) -> None:
 
 
 def check_length(raw: bytes) -> None:
-    """Refused (13) when the encoded properties do not fit the record's signed 16-bit length."""
+    """Raise `Refused` (13) if the encoded properties do not fit the record's signed
+    16-bit length.
+    """
     if len(raw) > limits.PROPERTIES_BYTES_MAX:
         raise Refused(
             _MESSAGE_ILLEGAL,
@@ -47,7 +51,7 @@ def check_length(raw: bytes) -> None:
 
 
 def decode(text: str) -> dict[str, str]:
-    """All pairs of `text`, the last of a name winning; malformed pieces are skipped."""
+    """Return all pairs of `text`. The last value of a name wins; malformed pieces are skipped."""
     props: dict[str, str] = {}
     for pair in text.split(PAIR_END):
         name, _, value = pair.partition(NAME_END)
@@ -57,12 +61,14 @@ def decode(text: str) -> dict[str, str]:
 
 
 def decode_bytes(raw: bytes) -> dict[str, str]:
-    """`decode` of the stored bytes; broken UTF-8 becomes U+FFFD as Java's readers have it."""
+    """Decode stored bytes; invalid UTF-8 becomes U+FFFD, as in Java."""
     return decode(raw.decode("utf-8", "replace"))
 
 
 def find(raw: bytes, name: bytes) -> bytes | None:
-    """The value of `name` in encoded properties, as `decode` would see it, without a dict."""
+    """Return the value of `name` in encoded properties, as `decode` would find it,
+    without a dict.
+    """
     if not name:
         return None
     needle = b"\x02" + name + b"\x01"
@@ -71,7 +77,7 @@ def find(raw: bytes, name: bytes) -> bytes | None:
         value = _value(raw, at + len(needle))
         if value:
             return value
-        at = raw.rfind(needle, 0, at + 1)  # an empty value is no pair; an earlier one counts
+        at = raw.rfind(needle, 0, at + 1)  # a pair with an empty value does not count
     if raw.startswith(needle[1:]):
         return _value(raw, len(needle) - 1) or None
     return None
@@ -83,7 +89,7 @@ def _value(raw: bytes, start: int) -> bytes:
 
 
 def append(raw: bytes, extra: bytes) -> bytes:
-    """Two encoded strings as one; either may be empty or end with 0x02 (as 5.2+ writers do)."""
+    """Join two encoded texts; each may be empty or end with 0x02 (as 5.2 and later write it)."""
     if not raw or not extra:
         return raw or extra
     return raw + extra if raw.endswith(b"\x02") else raw + b"\x02" + extra

@@ -1,4 +1,4 @@
-"""Names of the properties that the protocol itself gives a meaning."""
+"""Names of the message properties that the protocol uses."""
 
 KEYS = "KEYS"
 KEYS_SEPARATOR = " "
@@ -30,8 +30,8 @@ DUP_INFO = "DUP_INFO"
 CHECK_IMMUNITY_TIME_IN_SECONDS = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 TRAN_PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
 HALF_OF = "__HALF_OF"
-"""Ours: of a half message that a stand-in handed over, or that was resumed, where the first one
-lies, by which its producer knows it: `broker@queueOffset`, or `broker@?`."""
+"""EpochMQ only. On a half message that an acting master handed over, or that was resumed: the
+position of the first one, by which its producer knows it, as `broker@queueOffset` or `broker@?`."""
 TRANSACTION_ID = "__transactionId__"
 TRANSACTION_CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 INSTANCE_ID = "INSTANCE_ID"
@@ -63,7 +63,7 @@ TIMER_DELAY_LEVEL = "TIMER_DELAY_LEVEL"
 BORN_HOST = "__BORNHOST"
 BORN_TIMESTAMP = "BORN_TIMESTAMP"
 TRANSIENT_PREFIX = "__RMQ.TRANSIENT."
-"""Properties with this prefix live in the client only and are never stored."""
+"""Properties with this prefix stay in the client and are never stored."""
 CRC32 = "__CRC32#"
 DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
 DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID"
@@ -73,4 +73,4 @@ RESERVED = frozenset(
     for name, value in list(globals().items())
     if name.isupper() and name not in ("KEYS_SEPARATOR", "TRANSIENT_PREFIX")
 )
-"""All of them; user properties may not take these names."""
+"""All names of this module; user properties must not use them."""

@@ -1,7 +1,7 @@
-"""What takes a message for an exact time back before it is due (RocketMQ 5.3.2 and later).
+"""Recall handles, which cancel a message with an exact time (RocketMQ 5.3.2 and later).
 
-Base64 (the URL alphabet, padded) of five words with spaces between: `v1`, topic, broker, deliver
-time (wall ms) and the message's UNIQ_KEY. A send's answer brings it, RECALL_MESSAGE gives it back.
+URL-safe Base64 of five words with spaces between: `v1`, topic, broker name, delivery time (Unix ms)
+and UNIQ_KEY. The answer to a send contains the handle; RECALL_MESSAGE sends it back.
 """
 
 import base64
@@ -16,7 +16,9 @@ _LENGTH_MAX = 4_096
 
 
 class RecallHandle(NamedTuple):
-    """`deliver_wall_ms` is -1 for one that is no number: brokers refuse it then."""
+    """The content of a handle. `deliver_wall_ms` is -1 if it is no number; brokers
+    refuse it then.
+    """
 
     topic: str
     broker_name: str
@@ -29,7 +31,7 @@ class RecallHandle(NamedTuple):
 
 
 def parse(text: str) -> RecallHandle:
-    """Read a handle; `PeerError` for what is none."""
+    """Read a handle. Raises `PeerError` for any other text."""
     problem = PeerError("recall handle is invalid")
     if len(text) > _LENGTH_MAX:
         raise problem

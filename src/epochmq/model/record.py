@@ -1,10 +1,10 @@
-"""The one place for a record's layout: commit log, pull answers, checks.
+"""The layout of a stored record; the commit log and answers to pulls have records.
 
-Fixed head (both hosts IPv4; an IPv6 host, told by `sys_flag`, takes 12 bytes more):
+Fixed head, with IPv4 hosts (an IPv6 host, marked in `sys_flag`, takes 12 bytes more):
 size i32 | magic i32 | body crc i32 | queue id i32 | flag i32 | queue offset i64 | offset i64 |
 sys_flag i32 | born ms i64 | born ip 4, port i32 | store ms i64 | store ip 4, port i32 |
 reconsume times i32 | prepared offset i64 | body length i32 - then the body, the topic with its
-length (i8 for V1, i16 for V2), the properties with their length (i16).
+length (i8 in V1, i16 in V2), the properties with their length (i16).
 """
 
 import struct
@@ -28,9 +28,9 @@ HEADS = tuple(
 """The head by `sys_flag >> 4 & 3`: bit 0 for an IPv6 born host, bit 1 for an IPv6 store host."""
 HEAD = HEADS[0]
 BLANK = struct.Struct(">II")
-"""Size and magic of the filler at a log file's end."""
+"""Size and magic of the blank record at the end of a log file."""
 TRAILING_BLANK_BYTES = 8
-"""A file keeps room for the filler: a record fits only when so much stays free."""
+"""Space for the blank record: a record fits only if this much stays free in the file."""
 
 MAGIC_AT = 4
 QUEUE_OFFSET_AT = 20
@@ -38,16 +38,16 @@ OFFSET_AT = 28
 SYS_FLAG_AT = 36
 BORN_TIME_AT = 40
 STORE_TIME_AT = 56
-"""With an IPv4 born host; use `store_time_at`."""
+"""Only with an IPv4 born host; use `store_time_at`."""
 
 NOTHING = 0
-"""`check`: no magic number here, the valid data ends."""
+"""Result of `check`: no magic number; the valid data ends here."""
 DAMAGED = -1
-"""`check`: a record whose lengths contradict each other, or whose crc does not fit."""
+"""Result of `check`: a record with contradictory lengths, or with a wrong crc."""
 FILLER = -2
-"""`check`: the blank record; the next one is in the next file."""
+"""Result of `check`: the blank record; the next record is in the next file."""
 TORN = -3
-"""`check`: a record that begins before `limit` and ends behind it."""
+"""Result of `check`: a record that begins before `limit` and ends behind it."""
 
 _FRONT = struct.Struct(">IIIiiqqi")
 _U32 = struct.Struct(">I")
@@ -60,7 +60,7 @@ _LONG_TOPIC = 127
 
 
 class RecordError(PeerError):
-    """Bytes that are no whole, consistent record."""
+    """Bytes that are no complete and consistent record."""
 
 
 def size_of(
@@ -70,7 +70,7 @@ def size_of(
     born_host: int = 8,
     store_host: int = 8,
 ) -> int:
-    """Bytes that `encode` will give for parts of these sizes."""
+    """Return the size of a record in bytes, for parts of these sizes."""
     extra = (
         76 + born_host + store_host if topic_bytes > _LONG_TOPIC else 75 + born_host + store_host
     )
@@ -94,9 +94,10 @@ def encode(
     prepared_offset: int,
     crc: int | None = None,
 ) -> bytes:
-    """One record; the IPv6 bits of `sys_flag` follow the hosts' sizes, V2 a topic above 127 bytes.
+    """Return one record. A topic above 127 bytes makes it V2.
 
-    `crc` is the body's, masked, when the caller has it already.
+    The IPv6 bits of `sys_flag` are set from the sizes of the hosts. `crc` is that of the body,
+    without sign bit; None computes it.
     """
     hosts_size = len(born_host) + len(store_host)
     sys_flag &= ~HOSTS_V6_MASK
@@ -137,7 +138,7 @@ def _v6_bits(born_host: bytes, store_host: bytes) -> int:
 
 
 def encode_stored(message: StoredMessage) -> bytes:
-    """The record of a message that was decoded, or made up for a test."""
+    """Return the record of a decoded message, or of a message made by a test."""
     return encode(
         message.topic.encode(),
         message.body,
@@ -157,7 +158,7 @@ def encode_stored(message: StoredMessage) -> bytes:
 
 
 def decode(buf: Buffer, pos: int = 0) -> StoredMessage:
-    """The record at `pos`, its bytes copied; RecordError when it is not whole and consistent."""
+    """Decode the record at `pos` and copy its bytes. Raises `RecordError` if it is not complete."""
     size = check(buf, pos, len(buf), crc=False)
     if size <= 0:
         raise RecordError(f"no whole record at byte {pos} of {len(buf)}")
@@ -189,7 +190,7 @@ def decode(buf: Buffer, pos: int = 0) -> StoredMessage:
 
 
 def decode_all(buf: Buffer) -> list[StoredMessage]:
-    """All records of a pull answer, one after the other."""
+    """Decode all records of an answer to a pull."""
     found = []
     pos = 0
     end = len(buf)
@@ -201,9 +202,16 @@ def decode_all(buf: Buffer) -> list[StoredMessage]:
 
 
 def check(buf: Buffer, pos: int, limit: int, crc: bool) -> int:
-    """Bytes of the record at `pos` of the data up to `limit`, or why there is none (all <= 0).
+    """Return the size of the record at `pos`, or why there is none (all <= 0).
 
-    NOTHING, FILLER, TORN or DAMAGED, never an error; with `crc` the body's checksum counts too.
+    Args:
+        buf: the data.
+        pos: position of the record.
+        limit: end of the data.
+        crc: whether the checksum of the body is checked as well.
+
+    Returns:
+        The size in bytes, or NOTHING, FILLER, TORN or DAMAGED. It never raises an error.
     """
     left = limit - pos
     if left < 8:
@@ -234,9 +242,9 @@ def check(buf: Buffer, pos: int, limit: int, crc: bool) -> int:
 
 
 def fields_at(buf: Buffer, pos: int) -> tuple[int, int, int, int, int, int, bytes, bytes]:
-    """What dispatch needs of a checked record, in one go and without the body.
+    """Return the fields of a checked record that dispatch needs, without the body.
 
-    (size, queue id, queue offset, offset, sys_flag, store wall ms, topic, properties).
+    (size, queue id, queue offset, offset, sys_flag, store Unix ms, topic, properties).
     """
     size, magic, _, queue_id, _, queue_offset, offset, sys_flag = _FRONT.unpack_from(buf, pos)
     head = HEADS[sys_flag >> 4 & 3].size
@@ -261,7 +269,7 @@ def _topic_span(buf: Buffer, body_to: int, magic: int) -> tuple[int, int]:
 
 
 def blank(size: int) -> bytes:
-    """The filler's first 8 bytes, for the `size` bytes that are left of a log file."""
+    """Return the first 8 bytes of the blank record, for the last `size` bytes of a log file."""
     return BLANK.pack(size, MAGIC_BLANK)
 
 
@@ -293,23 +301,23 @@ def sys_flag_at(buf: Buffer, pos: int) -> int:
 
 
 def born_time_at(buf: Buffer, pos: int) -> int:
-    """Wall ms at which its producer made it, by the producer's clock."""
+    """Return the Unix ms at which the producer made the message, by the producer's clock."""
     return int(_I64.unpack_from(buf, pos + BORN_TIME_AT)[0])
 
 
 def prepared_offset_at(buf: Buffer, pos: int) -> int:
-    """Where the half message lies that it was made of, 0 for none."""
+    """Return the commit log offset of the half message it was made of; 0 if there is none."""
     return int(_I64.unpack_from(buf, body_span(buf, pos)[0] - 12)[0])
 
 
 def store_time_at(buf: Buffer, pos: int) -> int:
-    """Wall ms at which it was stored, behind a born host of either size."""
+    """Return the Unix ms at which the record was stored, for a born host of either size."""
     at = STORE_TIME_AT + 12 if sys_flag_at(buf, pos) & BORN_V6 else STORE_TIME_AT
     return int(_I64.unpack_from(buf, pos + at)[0])
 
 
 def body_span(buf: Buffer, pos: int) -> tuple[int, int]:
-    """Where the body begins and ends."""
+    """Return the start and the end of the body."""
     start = pos + HEADS[sys_flag_at(buf, pos) >> 4 & 3].size
     return start, start + int(_U32.unpack_from(buf, start - 4)[0])
 

@@ -1,14 +1,14 @@
-"""A small JSON file with a checksum: written whole, read with a fallback to its `.bak`.
+"""A small JSON file with a checksum; it is written as a whole, and its `.bak` is the fallback.
 
-The checksum is a last field of our own, which RocketMQ skips when it reads the file and leaves out
-when it writes it:
+The checksum is an additional last field. RocketMQ ignores it when it reads the file, and drops it
+when it writes the file:
 
     "epochmqSaved": "<journal>-<number>-<CRC-32 of the file with these eight digits as zeros>"
 
 `journal` and `number` say which changes of a journal the file includes; both are 0 for a file
 without a journal. A file without the field was written by RocketMQ, by an older version or by a
-person, and is believed. A file whose checksum is wrong was damaged, or edited by somebody who left
-the field in it: nobody can tell which, so the server does not start with it.
+person, and is accepted. A file with a wrong checksum was damaged, or edited by a person who left
+the field in it. The two cases cannot be distinguished, so the server does not start with it.
 """
 
 import logging
@@ -40,22 +40,22 @@ class JournalMark:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Where a content came from."""
+    """Where the content of a table came from."""
 
     mark: JournalMark | None = None
-    """None for a file without our field."""
+    """None for a file without the field."""
     replaced: str = ""
-    """Why the file was replaced by its `.bak`; empty when it was not."""
+    """Why the `.bak` was used instead of the file; empty if the file was used."""
     damaged: bool = False
-    """The file is there and cannot be read; the `.bak` is used in its place."""
+    """The file exists and cannot be read; the `.bak` was used."""
 
 
 class Edited(ValueError):
-    """A file is well-formed, but its checksum belongs to another content."""
+    """A well-formed file whose checksum belongs to another content."""
 
 
 def seal(data: bytes, mark: JournalMark = JournalMark()) -> bytes:
-    """`data`, a JSON object, with our field as its last one."""
+    """Return `data`, a JSON object, with the checksum field as its last one."""
     body = data.rstrip()[:-1].rstrip()
     comma = b"" if body.endswith(b"{") else b","
     head = b'%s%s\n  "epochmqSaved": "%s-%d-' % (body, comma, mark.journal.encode(), mark.number)
@@ -64,11 +64,11 @@ def seal(data: bytes, mark: JournalMark = JournalMark()) -> bytes:
 
 
 def check_seal(data: bytes) -> JournalMark | None:
-    """What our field in `data` says, None without one; `Edited` when the checksum is wrong."""
+    """Return the mark in `data`, or None without one. Raises `Edited` if the checksum is wrong."""
     all_found = list(_SAVED.finditer(data))
     if not all_found:
         return None
-    found = all_found[-1]  # a name inside the table may look like it: the field is the last one
+    found = all_found[-1]  # names in the table may look like the field, which is the last match
     at, end = found.span(3)
     if crc32(data[:at] + _ZEROS + data[end:]) != int(found[3], 16):
         raise Edited
@@ -84,14 +84,25 @@ def load_saved(
     what: str,
     source: str = "a replica",
 ) -> Loaded | None:
-    """Give the content of a file, or of the `.bak` beside it, to `fill`; None without both.
+    """Load a file, or the `.bak` next to it, and pass its content to `fill`.
 
-    A file may be cut short: a Java 5.3 broker rewrites it in place and may have died in it. Then
-    the `.bak` is loaded, and `Loaded.replaced` says why; the caller tells it (`report_replaced`).
-    Raises `StoreDamaged` when something is there but nothing of it can be read, and for a
-    well-formed file whose checksum is wrong. `parse` and `fill` raise `PeerError` or `ValueError`
-    for a content of the wrong form. The message says `what` cannot be read, and from which `source`
-    the file can be restored.
+    A file may be cut short, because a Java 5.3 broker rewrites it in place and may have died then.
+    In this case the `.bak` is loaded and `Loaded.replaced` says why; the caller reports it
+    (`report_replaced`).
+
+    Args:
+        disk: the disk.
+        path: path of the file.
+        parse: decodes the content; raises `PeerError` or `ValueError` for a wrong form.
+        fill: takes the decoded content; may raise the same.
+        what: name of the content in error messages.
+        source: from where the file can be restored, in error messages.
+
+    Returns:
+        Where the content came from; None if there is neither file.
+
+    Raises:
+        StoreDamaged: nothing can be read, or a well-formed file has a wrong checksum.
     """
     problems: list[str] = []
     for name in (path, f"{path}.bak"):
@@ -103,7 +114,7 @@ def load_saved(
             mark = check_seal(data)
             fill(content)
         except Edited:
-            if problems:  # the file itself is malformed: this is its .bak, which nobody edits
+            if problems:  # the file itself is malformed; this is its .bak, which no person edits
                 problems.append(f"{name}: its checksum ({FIELD}) is wrong")
                 continue
             raise StoreDamaged(edited(name, source)) from None
@@ -121,7 +132,7 @@ def load_saved(
 
 
 def edited(path: str, source: str = "a replica") -> str:
-    """What to do about a file that is well-formed and has a wrong checksum."""
+    """Return the error message for a well-formed file with a wrong checksum."""
     return (
         f"{path} does not match its checksum ({FIELD}): it was damaged, or edited by hand. If its"
         f" content is right, remove the line with {FIELD} (and the comma before it) and start"
@@ -131,11 +142,11 @@ def edited(path: str, source: str = "a replica") -> str:
 
 
 def report_replaced(disk: Disk, path: str, replaced: str, lost: str) -> None:
-    """Say loudly that a table came from its `.bak`, and keep the damaged file aside."""
+    """Log an error that a table came from its `.bak`, and keep the damaged file as `.damaged`."""
     data = disk.read_file(path)
     if data is not None:
         disk.write_file(f"{path}.damaged", data)
-        disk.remove(path)  # or the next save would make a .bak of it
+        disk.remove(path)  # otherwise the next save would keep it as the .bak
     kept = f"; the damaged file is kept as {path}.damaged" if data is not None else ""
     log.error(
         "%s is damaged (%s) and was replaced by %s.bak: %s%s", path, replaced, path, lost, kept

@@ -1,7 +1,7 @@
-"""What a sink writes on each message so that a repeat of it can be told (ADR 0036).
+"""The properties that a sink writes on each message, so that repeats are recognised (ADR 0036).
 
-Four properties: whose it is (`__SINK_ID`), in which batch, of which part of it, and its number
-there. They are ordinary user properties to any other broker.
+Four properties: the id of the sink (`__SINK_ID`), the batch, the part of the batch, and the number
+in that part. Other brokers treat them as ordinary user properties.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _DIGITS_MAX = 18
 
 
 class SinkKey(NamedTuple):
-    """What has one memory: a part of a sink's work, in one topic."""
+    """The unit of deduplication: one part of a sink's work in one topic."""
 
     sink: str
     part: int
@@ -30,7 +30,7 @@ class SinkKey(NamedTuple):
 
 
 class SinkMark(NamedTuple):
-    """One message of a sink."""
+    """The mark of one message of a sink."""
 
     key: SinkKey
     batch: int
@@ -38,10 +38,10 @@ class SinkMark(NamedTuple):
 
 
 def mark_of(topic: str, properties: Mapping[str, str]) -> SinkMark | None:
-    """The mark of a message sent to `topic`, or stored in it; None for one that has none.
+    """Return the mark of a message sent to `topic` or stored in it; None if it has none.
 
-    Retries, dead letters and the broker's own topics hold copies, which may well come twice; of
-    the delay topic's messages the topic counts that they are on their way to.
+    Retry topics, dead letter topics and system topics hold copies, which may be repeated; their
+    messages have no mark. For the delay topic, the target topic of the message counts.
     """
     sink = properties.get(SINK_ID, "")
     if not 0 < len(sink) <= SINK_ID_LENGTH_MAX:
@@ -68,24 +68,31 @@ def _number(properties: Mapping[str, str], name: str) -> int:
 
 
 # Escape mark ---------------------------------------------------------------------------------
-# What a broker writes on a message that it hands over to another group (RIP-32, ADR 0051).
+# The property that a broker writes on a message for another group (RIP-32, ADR 0051).
 #
-# `ESCAPE_ID` names the message by all it says: who hands the same one over again, because an answer
-# was lost or because it died before its progress was saved, gives the same name. A master of ours
-# takes the property off before it stores the message, so that no copy a client makes of it is taken
-# for a repeat. Two messages of one name have one UNIQ_KEY, one born time and one content.
+# `ESCAPE_ID` is a hash of the whole message. A broker that hands the same message over again,
+# because an answer was lost or because the broker died before its progress was saved, writes the
+# same id. An EpochMQ master removes the property before it stores the message, so that a copy made
+# by a client is no repeat. Two messages with one id have the same UNIQ_KEY, born time and content.
 
 
 ESCAPE_ID = "__ESCAPE_ID"
 LENGTH_MAX = 255
 _VOLATILE = frozenset({TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS, WAIT})
-"""Properties that say how a message was moved on and not what it is."""
+"""Properties that say how a message was forwarded, and do not belong to its content."""
 PART = -1
-"""No sink has such a part."""
+"""The part number of escape marks; no sink has it."""
 
 
 def escape_id(broker: str, topic: str, properties: Mapping[str, str], *what: object) -> str:
-    """The name of a message of group `broker`; `what` is all else of it that is stored."""
+    """Return the id of a message of group `broker`.
+
+    Args:
+        broker: name of the broker group that hands the message over.
+        topic: topic of the message.
+        properties: properties of the message.
+        what: all other stored fields of the message.
+    """
     digest = blake2b(digest_size=16)
     kept = sorted(pair for pair in properties.items() if pair[0] not in _VOLATILE)
     for piece in (topic, len(kept), *(text for pair in kept for text in pair), *what):
@@ -95,7 +102,7 @@ def escape_id(broker: str, topic: str, properties: Mapping[str, str], *what: obj
 
 
 def escape_mark(text: str, topic: str) -> SinkMark | None:
-    """The mark that repeats are told by; None for what no broker writes."""
+    """Return the mark by which repeats are recognised; None if no broker writes such an id."""
     if not 0 < len(text) <= LENGTH_MAX:
         return None
     return SinkMark(SinkKey(text, PART, topic), 0, 0)

@@ -1,4 +1,4 @@
-"""Bits of a message's `sys_flag`, as the wire and the log have them."""
+"""Bits of a message's `sys_flag`, in requests and in the log."""
 
 COMPRESSED = 0x1
 MULTI_TAGS = 0x2
@@ -25,10 +25,10 @@ COMPRESSION_ZLIB = 0x300
 
 
 def transaction_type(sys_flag: int) -> int:
-    """One of TX_NONE, TX_PREPARED, TX_COMMIT, TX_ROLLBACK."""
+    """Return TX_NONE, TX_PREPARED, TX_COMMIT or TX_ROLLBACK."""
     return sys_flag & TX_MASK
 
 
 def with_transaction_type(sys_flag: int, kind: int) -> int:
-    """`sys_flag` with its transaction bits replaced by `kind`."""
+    """Return `sys_flag` with its transaction bits replaced by `kind`."""
     return sys_flag & ~TX_MASK | kind

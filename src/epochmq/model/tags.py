@@ -1,4 +1,4 @@
-"""Tags: Java's string hash, the code in a consume queue unit, and `a || b` expressions."""
+"""Tags: Java's hash of strings, the tags code of a consume queue unit, `a || b` expressions."""
 
 import sys
 from operator import mul
@@ -7,7 +7,7 @@ from epochmq.base.errors import Refused
 
 SUB_ALL = "*"
 _SUBSCRIPTION_PARSE_FAILED = 23
-_SPACES = "".join(map(chr, range(0x21)))  # what Java's trim() takes away
+_SPACES = "".join(map(chr, range(0x21)))  # the characters that Java's trim() removes
 _UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
 _CACHE_MAX = 8192
 _CACHED_LENGTH_MAX = 256
@@ -23,20 +23,20 @@ _cache: dict[str, int] = {}
 
 
 def java_hash(text: str) -> int:
-    """Java's String.hashCode as a signed int32, over UTF-16 units. Cached: for few, hot texts."""
+    """Return Java's String.hashCode as a signed int32, over UTF-16 units. Results are cached."""
     found = _cache.get(text)
     if found is not None:
         return found
     value = extend_hash(0, text)
     if len(text) <= _CACHED_LENGTH_MAX:
         if len(_cache) >= _CACHE_MAX:
-            _cache.clear()  # bounded; a stranger's many tags cost time, never memory
+            _cache.clear()  # the size is limited: many different tags cost time, not memory
         _cache[text] = value
     return value
 
 
 def extend_hash(prefix_hash: int, text: str) -> int:
-    """Hash of prefix + `text`, the prefix hashing to `prefix_hash`; uncached, for unique keys."""
+    """Return the hash of a prefix plus `text`, given the hash of the prefix; not cached."""
     units: bytes | memoryview
     if text.isascii():
         units = text.encode()
@@ -52,14 +52,15 @@ def extend_hash(prefix_hash: int, text: str) -> int:
 
 
 def tags_code(tag: str | None) -> int:
-    """The consume queue's tags code of a message with `tag`: 0 without one."""
+    """Return the tags code of a message with `tag`; 0 without a tag."""
     return java_hash(tag) if tag else 0
 
 
 def split_expression(expression: str | None) -> list[str] | None:
-    """The tags of `a || b`, trimmed, in order, each once; None means every message.
+    """Return the tags of `a || b`, trimmed, in order, without duplicates; None means every message.
 
-    Refused (23) when nothing is left between the bars, since that would match nothing.
+    Raises:
+        Refused: the expression has no tag, so nothing would match (23).
     """
     if not expression or expression == SUB_ALL:
         return None

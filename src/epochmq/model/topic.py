@@ -1,4 +1,4 @@
-"""The configuration of a topic on one broker."""
+"""Topics: their configuration on one broker, queues, and routes."""
 
 from typing import Any
 
@@ -18,7 +18,9 @@ FILTER_TYPES = frozenset({SINGLE_TAG, MULTI_TAG})
 
 
 class TopicConfig(msgspec.Struct, rename="camel"):
-    """All fields are always written, as upstream does; `attributes` is absent before 5.0."""
+    """The configuration of a topic. All fields are written, as in RocketMQ; 4.x has no
+    `attributes`.
+    """
 
     topic_name: str = ""
     read_queue_nums: int = 16
@@ -31,7 +33,7 @@ class TopicConfig(msgspec.Struct, rename="camel"):
 
 
 def has_batch_queues(config: TopicConfig) -> bool:
-    """Whether the topic keeps a batch as one record: its attribute queue.type is BatchCQ."""
+    """Whether the topic stores a batch as one record: its attribute queue.type is BatchCQ."""
     return config.attributes.get("queue.type") == "BatchCQ"
 
 
@@ -44,7 +46,7 @@ def is_writable(perm: int) -> bool:
 
 
 def format_perm(perm: int) -> str:
-    """`RW-` style text, as tools print it."""
+    """Return the permission as `RW-`, as tools print it."""
     marks = ((PERM_READ, "R"), (PERM_WRITE, "W"), (PERM_INHERIT, "X"))
     return "".join(mark if perm & bit else "-" for bit, mark in marks)
 
@@ -54,7 +56,7 @@ def format_perm(perm: int) -> str:
 
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", cache_hash=True):
-    """Ordered by topic, broker name, queue id: the order that rebalance agrees on (5.3)."""
+    """A queue. The order (topic, broker name, queue id) is the one that rebalance needs."""
 
     topic: str
     broker_name: str
@@ -69,7 +71,7 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", cach
 
 
 class QueueData(Struct, rename="camel"):
-    """How many queues of the topic one broker group has, and what may be done with them."""
+    """How many queues of the topic one broker group has, and their permission."""
 
     broker_name: str
     read_queue_nums: int = 0
@@ -79,7 +81,9 @@ class QueueData(Struct, rename="camel"):
 
 
 class BrokerData(Struct, rename="camel"):
-    """One broker group; in `broker_addrs` id 0 is the master. Written with quoted ids."""
+    """One broker group: addresses by broker id, where 0 is the master. Ids are written
+    with quotes.
+    """
 
     cluster: str = ""
     broker_name: str = ""
@@ -89,7 +93,7 @@ class BrokerData(Struct, rename="camel"):
 
 
 class TopicRouteData(Struct, rename="camel"):
-    """Fields that are UNSET (falsy) are left out, as upstream leaves out nulls."""
+    """The route of a topic. UNSET fields are not written, as RocketMQ leaves out nulls."""
 
     queue_datas: list[QueueData] = []
     broker_datas: list[BrokerData] = []

@@ -1,1 +1,1 @@
-"""L4: the name server: who is alive, which topics they have, and the key-value configuration."""
+"""The name server: living brokers, routes of topics, and the key-value configuration."""

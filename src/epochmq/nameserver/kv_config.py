@@ -1,8 +1,8 @@
-"""The key-value configuration: texts by namespace and key, kept in one JSON file.
+"""The key-value configuration: texts by namespace and key, in one JSON file.
 
-File shape as upstream: {"configTable": {namespace: {key: value}}}, and a checksum as last field,
-which RocketMQ skips (`model/saved_file.py`); rewritten whole, for all changes that came meanwhile
-at once, before they are answered.
+The file has RocketMQ's form, {"configTable": {namespace: {key: value}}}, and a checksum as last
+field, which RocketMQ ignores (`model/saved_file.py`). The whole file is written before a change is
+answered; one write covers all changes that arrived meanwhile.
 """
 
 from epochmq.base import limits
@@ -19,26 +19,27 @@ _FAILED = ResponseCode.SYSTEM_ERROR
 
 
 class KvFile(Body):
-    """The file's whole content."""
+    """The content of the file."""
 
     config_table: dict[str, dict[str, str]] = {}
 
 
 class KvConfig:
-    """The table and its file `name` on `disk`."""
+    """The key-value table and its file `name` on `disk`."""
 
     def __init__(self, disk: Disk, name: str) -> None:
         self._disk = disk
         self._name = name
         self._tables: dict[str, dict[str, str]] = {}
         self._saved = b""
-        """What the file has, without its checksum."""
+        """The content of the file without its checksum."""
         self._bytes = 0
 
     def load(self) -> None:
         """Read the file, or its `.bak` with an ERROR line; without both the table is empty.
 
-        Raises `StoreDamaged` when nothing of it can be read or the checksum is wrong.
+        Raises:
+            StoreDamaged: neither can be read, or the checksum is wrong.
         """
         loaded = load_saved(
             self._disk,
@@ -58,14 +59,17 @@ class KvConfig:
             self.write(self._saved)
 
     def get(self, namespace: str, key: str) -> str | None:
+        """Return the value of an entry, or None."""
         return self._tables.get(namespace, {}).get(key)
 
     def list(self, namespace: str) -> dict[str, str] | None:
-        """All of a namespace; None when nothing was ever put into it."""
+        """Return all entries of a namespace; None if the namespace never had an entry."""
         return self._tables.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set an entry, which is saved later; `Refused` when there is too much."""
+        """Set an entry; the caller saves it later. Raises `Refused` if the entry or table is too
+        large.
+        """
         size = _size(namespace, key, value)
         if size > limits.KV_ENTRY_BYTES_MAX:
             raise Refused(_FAILED, f"more than {limits.KV_ENTRY_BYTES_MAX} bytes in one entry")
@@ -78,7 +82,7 @@ class KvConfig:
         self._tables.setdefault(namespace, {})[key] = value
 
     def delete(self, namespace: str, key: str) -> bool:
-        """Remove an entry; False when it is not there. What is left is saved later."""
+        """Remove an entry; the caller saves later. Return False if there is none."""
         value = self.get(namespace, key)
         if value is None:
             return False
@@ -89,17 +93,18 @@ class KvConfig:
     # Saving ----------------------------------------------------------------------------------
 
     def encode(self) -> bytes:
-        """The whole table as it is now."""
+        """Return the whole table as JSON."""
         return encode_body(KvFile(self._tables))
 
     def write(self, data: bytes) -> None:
-        """Save `data` with its checksum; blocks, and may run beside the loop."""
+        """Write `data` with its checksum to the file. It blocks, and may run in another thread."""
         self._disk.write_file(self._name, seal(data), backup=True)
 
     def write_done(self, data: bytes, error: EpochError | None) -> Refused | None:
-        """`data` was written, or could not be: then the table is again what the file has.
+        """Note the result of a write; after a failure the table is that of the file again.
 
-        What to answer to whoever made the changes; None for success.
+        Returns:
+            The refusal for the callers that made the changes; None after a success.
         """
         if error is None:
             self._saved = data
@@ -108,7 +113,7 @@ class KvConfig:
         return Refused(_FAILED, f"not changed, for it cannot be saved: {error}")
 
     def save(self) -> None:
-        """Save here and now; `Refused` when it cannot be."""
+        """Write the table and wait for it. Raises `Refused` if that fails."""
         data = self.encode()
         error: EpochError | None = None
         try:
@@ -133,5 +138,5 @@ def _parse(data: bytes) -> KvFile:
 
 
 def _size(*texts: str) -> int:
-    """Bytes that an entry takes in the file, about."""
+    """Return about how many bytes an entry takes in the file."""
     return sum(len(text.encode("utf-8", "replace")) for text in texts)

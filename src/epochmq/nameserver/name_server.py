@@ -1,4 +1,4 @@
-"""A running name server: the node behind a port, the scan for silent brokers, the notices."""
+"""A running name server: its port, the scan for silent brokers, and notices to brokers."""
 
 import asyncio
 import logging
@@ -42,7 +42,7 @@ _HELD_BACK_MAX = limits.HELD_BACK_BYTES_MAX
 
 
 class EmbeddedService(Protocol):
-    """A service that shares the name server's port: its requests, by code."""
+    """A service that shares the name server's port; `table` has its handlers by request code."""
 
     async def start(self) -> None: ...
 
@@ -52,9 +52,16 @@ class EmbeddedService(Protocol):
 
 
 class NameServer:
-    """Start it, and it serves until it is stopped; `port` is the one it listens on.
+    """A name server. It serves from `start` until `stop`; `port` is the port it listens on.
 
-    A heartbeat (904) that both know goes to both; the `guest` answers it.
+    A heartbeat (904) that name server and `guest` both know is handled by both; the guest answers.
+
+    Args:
+        options: the options.
+        disk: disk of the key-value configuration; None means the real disk.
+        clock: None means the real clock.
+        bounds: limits of connections; None means those of the options.
+        guest: a service that shares the port, for example a controller.
     """
 
     def __init__(
@@ -85,7 +92,10 @@ class NameServer:
     async def start(self) -> None:
         """Load the key-value configuration and listen.
 
-        Errors: `PortInUse`, `StoreDamaged`, and other `EnvironmentFault`s, one clear line each.
+        Raises:
+            PortInUse: another process uses the port.
+            StoreDamaged: the key-value configuration cannot be read.
+            EnvironmentFault: any other problem, with one clear line each.
         """
         self._kv.load()
         options = self.node.options
@@ -99,7 +109,11 @@ class NameServer:
         self._tasks.spawn(self._scan())
 
     async def stop(self, grace_ms: int = 3_000) -> None:
-        """Close all connections and end all tasks; may be called more than once."""
+        """Close all connections and end all tasks; may be called more than once.
+
+        Args:
+            grace_ms: milliseconds for unsent answers.
+        """
         if self._kv_writer is not None:
             await asyncio.wait([self._kv_writer])
         self._kv_thread.close()
@@ -110,7 +124,9 @@ class NameServer:
         await self._peers.close()
 
     def _save_kv(self, session: Session, command: Command) -> Held:
-        """Answer `command` once its change is in the file; one write serves all that wait."""
+        """Answer `command` when its change is in the file; one write serves all waiting
+        requests.
+        """
         self._kv_waits.append((session, command))
         if self._kv_writer is None:
             self._kv_writer = asyncio.create_task(self._save_all_kv())
@@ -130,7 +146,7 @@ class NameServer:
             if refused is not None:
                 self.node.routes.forget()
                 reply = Reply(refused.code, refused.remark)
-                waits += self._kv_waits  # their changes are undone as well
+                waits += self._kv_waits  # the changes of these requests are undone as well
                 self._kv_waits = []
             for session, command in waits:
                 session.answer(command, reply)
@@ -146,7 +162,7 @@ class NameServer:
         return self._clock.now_ms()
 
     def send_notices(self) -> None:
-        """Tell brokers of changes of their group's smallest id; nobody waits for that."""
+        """Send notices about the smallest broker id of groups, without waiting for them."""
         for notice in self.node.table.pop_notices():
             for addr in notice.to:
                 self._tasks.spawn(self._notify(addr, notice))
@@ -167,14 +183,14 @@ class NameServer:
 
 @dataclass(frozen=True, slots=True)
 class _Unfinished:
-    """A request in the middle of its steps."""
+    """A request that is handled in several steps."""
 
     session: Session
     command: Command
     steps: Steps
 
     def step(self, command: Command, session: Session, now: int) -> Reply | Held:
-        """The next step, as a handler."""
+        """Run the next step, as a handler."""
         try:
             next(self.steps)
         except StopIteration as done:
@@ -184,7 +200,7 @@ class _Unfinished:
 
 
 class _Sink(Dispatcher):
-    """The handlers; notices that requests gave rise to leave at the end of the turn."""
+    """The request handlers. Notices that requests cause are sent at the end of the turn."""
 
     def __init__(self, server: NameServer) -> None:
         own = handlers(server.node)
@@ -193,11 +209,12 @@ class _Sink(Dispatcher):
         self._server = server
         self._unfinished: deque[_Unfinished] = deque()
         self._held_back: dict[Session, list[RawFrame]] = {}
-        """Behind a request that is not finished, so that a broker's requests keep their order."""
+        """Frames that wait behind an unfinished request, so that a broker's requests keep their
+        order."""
         server.node.go_on = self._go_on
 
     def receive(self, session: Session, frames: Sequence[RawFrame], now: int) -> None:
-        """As above; a connection with an unfinished request waits for it."""
+        """Handle frames; frames of a connection with an unfinished request wait for it."""
         for frame in frames:
             if session.closed:
                 return
@@ -211,7 +228,9 @@ class _Sink(Dispatcher):
                 held_back.append(RawFrame(frame.header, frame.binary, body))
 
     def _go_on(self, session: Session, command: Command, steps: Steps) -> None:
-        """A request that takes several steps: one a turn of the loop, of all such requests."""
+        """Handle a request in several steps: one step per turn of the loop, of all such
+        requests.
+        """
         self._held_back[session] = []
         self._unfinished.append(_Unfinished(session, command, steps))
         if len(self._unfinished) == 1:
@@ -238,7 +257,7 @@ class _Sink(Dispatcher):
             asyncio.get_running_loop().call_soon(self._step)
 
     def share(self, handlers: dict[int, Handler]) -> None:
-        """Serve a guest's codes as well."""
+        """Add the handlers of a guest."""
         for code, handler in handlers.items():
             own = self.table.get(code)
             self.table[code] = handler if own is None else _both(own, handler)
@@ -257,7 +276,9 @@ def _both(first: Handler, second: Handler) -> Handler:
 
 
 async def main(options: NamesrvOptions, guest: EmbeddedService | None = None) -> None:
-    """Serve until SIGTERM or Ctrl-C; one line says when it is ready. Errors as `start`."""
+    """Run a name server until SIGTERM or Ctrl-C; print one line when it is ready. Errors as
+    `start`.
+    """
     server = NameServer(options, guest=guest)
     with stop_on_signals() as stop, server_process():
         await server.start()

@@ -1,4 +1,4 @@
-"""Everything a name server's handlers work on, in one plain object."""
+"""The state that the request handlers of a name server work on."""
 
 from collections.abc import Callable, Generator
 
@@ -14,7 +14,7 @@ GoOn = Callable[[Session, Command, Generator[None, None, Reply]], None]
 
 
 def _at_once(session: Session, command: Command, steps: Generator[None, None, Reply]) -> None:
-    """Without a service: all steps here and now."""
+    """Run all steps of a request at once; used without a service."""
     while True:
         try:
             next(steps)
@@ -24,19 +24,19 @@ def _at_once(session: Session, command: Command, steps: Generator[None, None, Re
 
 
 class NameServerNode:
-    """Options, tables and the connections of brokers; `started_ms` is monotonic."""
+    """Options, tables and connections of brokers; `started_ms` is monotonic."""
 
     def __init__(self, options: NamesrvOptions, kv: KvConfig, started_ms: int) -> None:
         self._options = options
         self.kv = kv
         self.started_ms = started_ms
         self.save_kv: Callable[[Session, Command], Reply | Held] = self._save_kv_now
-        """Saves what was changed and answers then; the service sets one that does not block."""
+        """Saves changes and answers after that; the service sets a function that does not block."""
         self.table = RouteTable(options)
         self.routes = Routes(self.table, self._order_conf)
         self.broker_sessions: dict[int, Session] = {}
         self.go_on: GoOn = _at_once
-        """Carries on with a request that takes several steps; the service sets it."""
+        """Continues a request that takes several steps; the service sets it."""
 
     def _save_kv_now(self, session: Session, command: Command) -> Reply:
         try:
@@ -56,12 +56,14 @@ class NameServerNode:
         self.routes.forget()
 
     def ready(self, now: int) -> bool:
-        """Whether brokers had the time to register since the start, where that is asked for."""
+        """Whether routes may be answered: brokers had time to register, if needWaitForService is
+        set.
+        """
         wait_ms = self.options.wait_seconds_for_service * 1000
         return not self.options.need_wait_for_service or now - self.started_ms >= wait_ms
 
     def watch(self, session: Session) -> None:
-        """A broker registered over `session`: when that closes the broker is gone."""
+        """Note that a broker registered over `session`; the broker is removed when it is closed."""
         if session.id not in self.broker_sessions:
             self.broker_sessions[session.id] = session
             session.on_close.append(self._closed)
@@ -71,10 +73,10 @@ class NameServerNode:
         self.table.session_closed(session.id)
 
     def expire(self, now: int) -> None:
-        """Forget silent brokers and close the connections they registered over.
+        """Remove silent brokers, and close the connections over which they registered.
 
-        But not one over which others registered that are alive: the brokers of a container share
-        one (H27).
+        A connection stays open if living brokers registered over it as well: the brokers of a
+        container share one (H27).
         """
         for live in self.table.expire(now):
             session = self.broker_sessions.get(live.session_id)

@@ -1,4 +1,4 @@
-"""The key-value configuration, and the name server's own options."""
+"""Request handlers for the key-value configuration and for the name server's options."""
 
 from epochmq.base import limits
 from epochmq.base.errors import ConfigError, Refused
@@ -19,6 +19,7 @@ _MUTABLE = frozenset(row.key for row in describe(NamesrvOptions) if row.mutable)
 def handle_put_kv(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply | Held:
+    """Set a key-value entry (100); answered when it is saved."""
     header = decode_header(headers.PutKVConfigHeader, request.ext)
     node.kv.put(header.namespace, header.key, header.value)
     node.routes.forget((header.key,))
@@ -26,6 +27,7 @@ def handle_put_kv(
 
 
 def handle_get_kv(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    """Return a key-value entry (101); 22 if there is none."""
     header = decode_header(headers.GetKVConfigHeader, request.ext)
     value = node.kv.get(header.namespace, header.key)
     if value is None:
@@ -39,6 +41,7 @@ def handle_get_kv(node: NameServerNode, request: Command, session: Session, now:
 def handle_delete_kv(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply | Held:
+    """Delete a key-value entry (102); a missing entry is no error."""
     header = decode_header(headers.DeleteKVConfigHeader, request.ext)
     if not node.kv.delete(header.namespace, header.key):
         return Reply()
@@ -47,6 +50,7 @@ def handle_delete_kv(
 
 
 def handle_list_kv(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    """Return all entries of a namespace (219); 22 if there is no such namespace."""
     header = decode_header(headers.GetKVListHeader, request.ext)
     table = node.kv.list(header.namespace)
     if table is None:
@@ -59,9 +63,10 @@ def handle_list_kv(node: NameServerNode, request: Command, session: Session, now
 def handle_update_config(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply:
-    """Change options of the allow-list only: no path, address or port (CVE-2023-37582).
+    """Change options that may change at run time; no path, address or port (CVE-2023-37582).
 
-    16 for anything else, known or not; 1 for a value that cannot be.
+    Raises:
+        Refused: 16 for any other option, known or not; 1 for an invalid value.
     """
     if len(request.body) > limits.CONFIG_BODY_BYTES_MAX:
         raise Refused(ResponseCode.SYSTEM_ERROR, "the properties text is too long")
@@ -79,4 +84,5 @@ def handle_update_config(
 
 
 def handle_get_config(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    """Return the options as a properties text; secrets are hidden (319)."""
     return Reply(body=render_properties((node.options,)).encode())

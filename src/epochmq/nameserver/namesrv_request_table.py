@@ -1,4 +1,4 @@
-"""Which handler serves which request code."""
+"""The request handlers of the name server, by request code."""
 
 from collections.abc import Callable
 from functools import partial
@@ -43,5 +43,5 @@ TABLE: dict[RequestCode, NodeHandler] = {
 
 
 def handlers(node: NameServerNode) -> dict[int, Handler]:
-    """The table for a `Dispatcher`, bound to `node`."""
+    """Return the table for a `Dispatcher`, bound to `node`."""
     return {int(code): partial(handler, node) for code, handler in TABLE.items()}

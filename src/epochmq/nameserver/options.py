@@ -1,4 +1,4 @@
-"""Options of a name server, spelled as in RocketMQ; defaults are RocketMQ's unless said."""
+"""Options of a name server with RocketMQ's names; defaults are RocketMQ's unless noted."""
 
 from dataclasses import dataclass
 
@@ -34,7 +34,8 @@ IGNORED = frozenset(
         "writeBufferLowWaterMark",
     }
 )
-"""RocketMQ's keys for threads, queues and buffers that are not here; accepted without effect."""
+"""RocketMQ's keys for threads, queues and buffers that EpochMQ does not have. They are accepted and
+have no effect."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""The brokers a name server knows: groups by name, clusters, and when each was last heard of.
+"""The brokers that a name server knows: groups, clusters, and when each was last heard of.
 
-A group's addresses are keyed by broker id, 0 being the master..
+The addresses of a group are keyed by broker id; 0 is the master.
 """
 
 from dataclasses import dataclass, field
@@ -11,29 +11,30 @@ from epochmq.model.topic import BrokerData, TopicRouteData, is_writable
 
 MASTER_ID = 0
 HEARTBEAT_TIMEOUT_MS = 120_000
-"""For brokers that do not say themselves how long they may stay silent."""
+"""The time without heartbeat for brokers that do not send their own."""
 
 Key = tuple[str, str]
-"""(cluster, address): what a live broker is known by."""
+"""(cluster, address): identifies a living broker."""
 
 
 @dataclass(slots=True)
 class RegisteredGroup:
-    """The brokers that share a name: a master and its replicas."""
+    """The brokers with one broker name: a master and its replicas."""
 
     cluster: str
     name: str
     addrs: dict[int, str] = field(default_factory=dict)
     acting: bool = False
-    """A replica may stand in for the master: all living members say so, for one that does not
-    would be shown as master and do nothing of a master's (H21)."""
+    """A replica may be acting master. True only if all living members say so: a broker that does
+    not know acting masters would be shown as master and not act as one (H21)."""
     zone: str | None = None
     claims: dict[int, int] = field(default_factory=dict)
-    """The highest state version under which a master registered, by connection: what a stranger
-    claims ends with his."""
+    """The highest state version under which a master registered, by connection. A claim ends with
+    its connection."""
 
     @property
     def min_id(self) -> int | None:
+        """The smallest broker id, or None."""
         return min(self.addrs, default=None)
 
     @property
@@ -43,18 +44,18 @@ class RegisteredGroup:
 
     @property
     def headless(self) -> bool:
-        """No master is there, though replicas are."""
+        """Whether there are replicas and no master."""
         return bool(self.addrs) and MASTER_ID not in self.addrs
 
     def drop_addr(self, addr: str, *, but_id: int | None = None) -> list[int]:
-        """Forget `addr` under every id except `but_id`; the ids it had."""
+        """Remove `addr` under every id except `but_id`. Return the ids that it had."""
         ids = [number for number, held in self.addrs.items() if held == addr and number != but_id]
         for number in ids:
             del self.addrs[number]
         return ids
 
     def as_data(self) -> BrokerData:
-        """What routes show, with a copy of the addresses."""
+        """Return the group as routes show it, with a copy of the addresses."""
         data = BrokerData(self.cluster, self.name, dict(sorted(self.addrs.items())), self.acting)
         if self.zone is not None:
             data.zone_name = self.zone
@@ -63,7 +64,9 @@ class RegisteredGroup:
 
 @dataclass(slots=True)
 class LiveBroker:
-    """One broker process that registered and was heard of within its time."""
+    """One broker process that registered and was heard of within its timeout. Times are monotonic
+    ms.
+    """
 
     cluster: str
     name: str
@@ -76,14 +79,15 @@ class LiveBroker:
     filter_servers: list[str] = field(default_factory=list)
     acting: bool = False
     before_id: int | None = None
-    """The connection over which it registered before it had this one."""
+    """The connection over which it registered before the present one."""
 
     def expired(self, now: int) -> bool:
+        """Whether it was silent for longer than its timeout."""
         return self.last_ms + self.timeout_ms < now
 
 
 class Brokers:
-    """Groups, clusters and live entries; says nothing about topics."""
+    """Broker groups, clusters and living brokers, without topics."""
 
     def __init__(self) -> None:
         self.groups: dict[str, RegisteredGroup] = {}
@@ -91,7 +95,7 @@ class Brokers:
         self.live: dict[Key, LiveBroker] = {}
 
     def join(self, cluster: str, name: str) -> RegisteredGroup:
-        """The group `name`, made when new, and listed in `cluster`."""
+        """Return the group `name`, creating it if needed, and add it to `cluster`."""
         self.clusters.setdefault(cluster, set()).add(name)
         group = self.groups.get(name)
         if group is None:
@@ -99,12 +103,12 @@ class Brokers:
         return group
 
     def live_at(self, group: RegisteredGroup, broker_id: int) -> LiveBroker | None:
-        """The live entry of the broker that holds `broker_id`, when there is one."""
+        """Return the living broker with `broker_id` in `group`, or None."""
         addr = group.addrs.get(broker_id)
         return None if addr is None else self.live.get((group.cluster, addr))
 
     def all_act(self, group: RegisteredGroup, but_addr: str = "") -> bool:
-        """Whether all living members, but that one, say that a replica may stand in."""
+        """Whether all living members, except `but_addr`, allow an acting master."""
         lives = (
             self.live.get((group.cluster, addr))
             for addr in group.addrs.values()
@@ -113,9 +117,10 @@ class Brokers:
         return all(live.acting for live in lives if live is not None)
 
     def leave(self, name: str, addr: str) -> RegisteredGroup | None:
-        """Take `addr` out of group `name`, and the group away when it was the last one.
+        """Remove `addr` from group `name`, and the group with its last member.
 
-        Matched by address, not by id: an id may long belong to another process (rocketmq#5374).
+        The member is found by address, not by id: the id may belong to another process by now
+        (rocketmq#5374).
         """
         group = self.groups.get(name)
         if group is None:
@@ -133,34 +138,35 @@ class Brokers:
                 del self.clusters[cluster]
 
     def heard(self, key: Key, now: int) -> None:
-        """A heartbeat: it keeps a registration alive but never makes one."""
+        """Note a heartbeat: it keeps a registration alive, and never creates one."""
         live = self.live.get(key)
         if live is not None:
             live.last_ms = now
 
     def of_session(self, session_id: int) -> list[LiveBroker]:
-        """Who registered over this connection, as long as no newer connection took over."""
+        """Return the brokers that registered over this connection, and over no newer one."""
         return [live for live in self.live.values() if live.session_id == session_id]
 
     def forget_claims(self, session_id: int) -> None:
-        """The connection is closed: what masters said of their epochs over it is void."""
+        """Remove the claims of masters over a connection that is closed."""
         for group in self.groups.values():
             group.claims.pop(session_id, None)
 
     def expired(self, now: int) -> list[LiveBroker]:
+        """Return the brokers that were silent for longer than their timeouts."""
         return [live for live in self.live.values() if live.expired(now)]
 
 
 # Acting master routes ------------------------------------------------------------------------
-# Slave acting master (RIP-32), the name server's half: stand-ins in routes, and who is told.
+# Slave acting master (RIP-32) at the name server: acting masters in routes, and notices to brokers.
 #
-# A group without a master whose replicas allow it is shown with its smallest id as master, for
-# reading only; the write bit was taken from its topics when the master went.
+# If a group has no master and its replicas allow it, routes show its smallest id as master, for
+# reading only. The write permission of its topics was removed when the master left.
 
 
 @dataclass(frozen=True, slots=True)
 class MinIdNotice:
-    """To be sent one-way as NOTIFY_MIN_BROKER_ID_CHANGE (905) to each address in `to`."""
+    """A NOTIFY_MIN_BROKER_ID_CHANGE (905) to send one-way to each address in `to`."""
 
     to: tuple[str, ...]
     min_id: int
@@ -170,9 +176,10 @@ class MinIdNotice:
 
 
 def stand_in(topic: str, route: TopicRouteData) -> None:
-    """Show the smallest id as master in `route` where there is none and nothing can be written.
+    """Show the smallest id as master in `route`, for groups without master and without writable
+    queues.
 
-    Topics by which brokers ask for their fellow members keep the true ids.
+    Topics by which brokers ask for the members of their group keep the true ids.
     """
     if topic.startswith(MEMBER_TOPIC_PREFIX):
         return
@@ -185,14 +192,16 @@ def stand_in(topic: str, route: TopicRouteData) -> None:
 
 
 def notice_of_arrival(group: RegisteredGroup, broker_id: int, ha_addr: str) -> MinIdNotice:
-    """`broker_id` joined as the new smallest: all others hear of it, or itself when it is alone."""
+    """Return the notice that `broker_id` joined as the smallest id, for all others or itself if
+    alone.
+    """
     addr = group.addrs[broker_id]
     others = tuple(other for other in group.addrs.values() if other != addr)
     return MinIdNotice(others or (addr,), broker_id, addr, ha_addr=ha_addr)
 
 
 def notice_of_leave(group: RegisteredGroup, offline_addr: str) -> MinIdNotice | None:
-    """The smallest id left `group`: all that remain hear of it, if they may act at all."""
+    """Return the notice that the smallest id left; None if no member may be acting master."""
     smallest = group.min_id
     if smallest is None or not group.acting:
         return None

@@ -1,4 +1,4 @@
-"""Requests of brokers about themselves: registration, heartbeats, members, and the cluster."""
+"""Request handlers for brokers: registration, heartbeats, members, and the cluster."""
 
 from collections.abc import Generator
 
@@ -28,7 +28,7 @@ from epochmq.wire.json_tolerant import dumps_bare
 from epochmq.wire.session import Session
 
 Steps = Generator[None, None, Reply]
-"""A request that is handled a part a step; the generator returns the answer."""
+"""A request that is handled in steps; the generator returns the answer."""
 
 _ZLIB_BEST = b"\x78\xda"
 _FEW_OBJECTS = 1_000
@@ -37,7 +37,7 @@ _FEW_OBJECTS = 1_000
 def handle_register(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply | Held:
-    """103; a large one is read and taken in over several turns of the loop."""
+    """Handle REGISTER_BROKER 103; a large registration takes several turns of the loop."""
     steps = _register(node, request, session, now)
     try:
         next(steps)
@@ -85,11 +85,11 @@ def _register(node: NameServerNode, request: Command, session: Session, now: int
 def _register_body(
     request: Command, compressed: bool, known: bool
 ) -> Generator[None, None, RegisterBrokerBody]:
-    """`known`: the broker is registered over this connection."""
+    """Decode the body; `known` says that the broker is registered over this connection."""
     if len(request.body) == 0:
         return RegisterBrokerBody()
     if compressed or request.body[:2] == _ZLIB_BEST:
-        # Upstream's brokers compress and yet say that they did not (rocketmq 5.0 to 5.3).
+        # RocketMQ's brokers (5.0 to 5.3) compress the body and do not set the field for it.
         first_max, later_max = limits.REGISTER_FIRST_BYTES_MAX, limits.REGISTER_BODY_BYTES_MAX
         body = yield from decode_compressed(request.body, later_max if known else first_max)
         return body
@@ -100,7 +100,7 @@ def _register_body(
 
 
 def _check_json(body: bytes) -> None:
-    """Refuse what could not be the registration of a broker, before it is read in one go."""
+    """Refuse a body that cannot be a registration, before it is parsed at once."""
     if len(body) > limits.REGISTER_FIRST_BYTES_MAX:
         raise HeaderError(
             f"a registration of {len(body)} bytes is larger than {limits.REGISTER_FIRST_BYTES_MAX};"
@@ -119,12 +119,14 @@ def _order_table(node: NameServerNode) -> bytes:
 
 
 def handle_unregister(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    """Remove a broker at its own request (104)."""
     header = decode_header(headers.UnregisterBrokerHeader, request.ext)
     node.table.leaves(header.clusterName, header.brokerName, header.brokerAddr, session.id)
     return Reply()
 
 
 def handle_heartbeat(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    """Keep a registration alive (904)."""
     header = decode_header(headers.BrokerHeartbeatHeader, request.ext)
     node.table.heartbeat(header.clusterName, header.brokerAddr, now)
     return Reply()
@@ -133,6 +135,7 @@ def handle_heartbeat(node: NameServerNode, request: Command, session: Session, n
 def handle_query_version(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply:
+    """Return whether the broker must register again (322). It also counts as a heartbeat."""
     header = decode_header(headers.QueryDataVersionHeader, request.ext)
     version = decode_body(DataVersion, request.body)
     changed, known = node.table.query_version(header.clusterName, header.brokerAddr, version, now)
@@ -143,6 +146,7 @@ def handle_query_version(
 def handle_member_group(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply:
+    """Return the members of a broker group (901)."""
     header = decode_header(headers.GetBrokerMemberGroupHeader, request.ext)
     group = node.table.brokers.groups.get(header.brokerName)
     addrs = {} if group is None else dict(sorted(group.addrs.items()))
@@ -153,6 +157,7 @@ def handle_member_group(
 def handle_cluster_info(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply:
+    """Return all broker groups and clusters (106)."""
     brokers = node.table.brokers
     info = ClusterInfo(
         {name: group.as_data() for name, group in brokers.groups.items()},

@@ -1,4 +1,4 @@
-"""Requests about the routes of topics and the permissions in them."""
+"""Request handlers for routes of topics, write permissions, and lists of topics."""
 
 from epochmq.base import limits
 from epochmq.base.errors import HeaderError, Refused
@@ -14,6 +14,7 @@ from epochmq.wire.session import Session
 
 
 def handle_route(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    """Return the route of a topic (105); 17 if no broker has the topic."""
     header = decode_header(headers.GetRouteHeader, request.ext)
     if not node.ready(now):
         raise Refused(ResponseCode.SYSTEM_ERROR, "name server not ready; brokers still register")
@@ -35,6 +36,7 @@ def handle_route(node: NameServerNode, request: Command, session: Session, now: 
 def handle_delete_topic(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply:
+    """Remove the route of a topic (216)."""
     header = decode_header(headers.DeleteTopicInNamesrvHeader, request.ext)
     node.table.delete_topic(header.topic, header.clusterName)
     return Reply()
@@ -43,6 +45,7 @@ def handle_delete_topic(
 def handle_register_topic(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply:
+    """Set the queues of a topic on known broker groups (217)."""
     header = decode_header(headers.RegisterTopicHeader, request.ext)
     route = decode_body(TopicRouteData, request.body)
     if not header.topic or len(header.topic) > limits.NAME_LENGTH_MAX:
@@ -52,22 +55,25 @@ def handle_register_topic(
 
 
 def handle_wipe_write(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    """Remove the write permission of all topics of a broker group (205)."""
     header = decode_header(headers.WipeWritePermHeader, request.ext)
     count = node.table.wipe_write(header.brokerName)
     return Reply(header=headers.WipeWritePermResponseHeader(count))
 
 
 def handle_add_write(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    """Make all topics of a broker group readable and writable (327)."""
     header = decode_header(headers.AddWritePermHeader, request.ext)
     count = node.table.add_write(header.brokerName)
     return Reply(header=headers.AddWritePermResponseHeader(count))
 
 
 # Topic list handlers -------------------------------------------------------------------------
-# Lists of topics, for tools.
+# Lists of topics for tools.
 
 
 def handle_all_topics(node: NameServerNode, request: Command, session: Session, now: int) -> Reply:
+    """Return the names of all topics (206)."""
     if not node.options.enable_all_topic_list:
         raise Refused(ResponseCode.SYSTEM_ERROR, "disable: enableAllTopicList is false")
     return _topics([*node.table.topics.queues])
@@ -76,6 +82,7 @@ def handle_all_topics(node: NameServerNode, request: Command, session: Session, 
 def handle_topics_of_cluster(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply:
+    """Return the names of the topics of a cluster (224)."""
     header = decode_header(headers.GetTopicsByClusterHeader, request.ext)
     _check_topic_list(node)
     return _topics(node.table.topics_of_cluster(header.cluster))
@@ -84,6 +91,7 @@ def handle_topics_of_cluster(
 def handle_system_topics(
     node: NameServerNode, request: Command, session: Session, now: int
 ) -> Reply:
+    """Return the names of clusters and broker groups, which are topics too (304)."""
     names, addr = node.table.system_topics()
     body = TopicList(names)
     if addr is not None:
@@ -99,7 +107,9 @@ def handle_units(
     session: Session,
     now: int,
 ) -> Reply:
-    """Topics with the system flag bits `wanted` and none of `unwanted`; bound in the table."""
+    """Return the topics with system flag bits `wanted` and none of `unwanted`; the table binds
+    both.
+    """
     _check_topic_list(node)
     return _topics(node.table.topics.units(wanted, unwanted))
 

@@ -1,7 +1,7 @@
-"""The core of a name server: registrations in, routes out.
+"""The core of a name server: it takes registrations and makes routes.
 
-All verbs take plain values and `now` in monotonic ms. Routes are read far more often than they
-change, so `changed` is called with the topics whose routes are different now (None: all).
+Methods take plain values and `now` in monotonic milliseconds. Routes are read far more often than
+they change, so `changed` is called with the topics whose routes changed (None: all topics).
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -36,9 +36,9 @@ TOPICS_A_STEP = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What a broker says of itself. `acting` is None for a 4.x broker.
+    """What a broker registers. `acting` is None for a 4.x broker.
 
-    `topics` is None when nothing is said of topics, `filter_servers` likewise.
+    `topics` and `filter_servers` are None if the broker does not say anything about them.
     """
 
     cluster: str
@@ -57,19 +57,20 @@ class Registration:
 
     @property
     def key(self) -> Key:
+        """(cluster, address) of the broker."""
         return (self.cluster, self.addr)
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The answer: where the living master is, for a broker that is none."""
+    """The answer to a registration: the living master, for a broker that is not the master."""
 
     ha_addr: str | None = None
     master_addr: str | None = None
 
 
 class RouteTable:
-    """Groups, live brokers and topics; one instance a name server."""
+    """Broker groups, living brokers and topics of one name server."""
 
     def __init__(self, options: NamesrvOptions, safe: Safeguards = SAFE) -> None:
         self.options = options
@@ -82,7 +83,7 @@ class RouteTable:
     # Registration ----------------------------------------------------------------------------
 
     def register(self, told: Registration, now: int) -> Registered:
-        """Take a broker in, or renew what it said before; `Refused` when it may not join."""
+        """Register a broker, or renew its registration. Raises `Refused` if it may not join."""
         steps = self.register_steps(told, now)
         while True:
             try:
@@ -92,7 +93,11 @@ class RouteTable:
                 return result
 
     def register_steps(self, told: Registration, now: int) -> Generator[None, None, Registered]:
-        """The same, `TOPICS_A_STEP` topics a step; it ends early when the broker is gone."""
+        """Register in steps of `TOPICS_A_STEP` topics; it ends early when the broker is gone.
+
+        Raises:
+            Refused: the broker may not join.
+        """
         self._check(told)
         self._check_id(told, now)
         group, first = self._join(told)
@@ -136,7 +141,7 @@ class RouteTable:
         group = self.brokers.groups.get(told.name)
         newcomer = group is None or told.broker_id not in group.addrs
         if newcomer and told.topics is not None and len(told.topics) == 1:
-            # One topic alone is an incremental registration, and it needs a full one before it.
+            # A registration with one topic is incremental, and needs a full one before it.
             raise Refused(
                 _FAILED,
                 "register broker failed: a broker that is not registered named one topic only; "
@@ -155,11 +160,11 @@ class RouteTable:
                 raise Refused(_FAILED, f"more than {limits.ROUTE_TOPICS_MAX} topics")
 
     def _check_id(self, told: Registration, now: int) -> None:
-        """Where slaves stand in, an id is its broker's for as long as that one is heard of.
+        """Refuse a broker whose id another living broker has, in groups with acting masters.
 
-        Two brokers that are configured with one id would else take it from each other for ever
-        (H20). Half the time after which a broker counts as gone is more than one
-        heartbeat; epochs, where they are in use, say by themselves who is right.
+        Two brokers that are configured with the same id would otherwise take it from each other
+        without end (H20). The holder keeps its id until half of its timeout without a heartbeat,
+        which is longer than one heartbeat interval. If epochs are in use, they decide instead.
         """
         group = self.brokers.groups.get(told.name)
         held = None if group is None else self.brokers.live_at(group, told.broker_id)
@@ -180,10 +185,10 @@ class RouteTable:
         return self.brokers.join(told.cluster, told.name), first
 
     def _outranked(self, group: RegisteredGroup, told: Registration) -> bool:
-        """A newer epoch holds this id, or held it over a connection that still stands: the highest
-        one wins (rocketmq#6316, INV-34).
+        """Whether a newer epoch holds this id, or held it over a connection that is still open.
 
-        State version 0 means that no epochs are in use; then the last one to register wins.
+        The highest epoch wins (rocketmq#6316, INV-34). State version 0 means that no epochs are in
+        use; then the last registration wins.
         """
         if not group.addrs or group.addrs.get(told.broker_id) == told.addr:
             return False
@@ -209,7 +214,7 @@ class RouteTable:
     def _apply_topics(
         self, group: RegisteredGroup, told: Registration, news: bool, live: LiveBroker
     ) -> Generator[None, None, None]:
-        """Topics count only from the master, or from the smallest id of an acting-master group."""
+        """Apply the topics of the master, or of the smallest id of a group with acting masters."""
         prime = told.acting is not None and told.broker_id == group.min_id
         if told.topics is None or not (told.broker_id == MASTER_ID or prime):
             return
@@ -221,7 +226,7 @@ class RouteTable:
                 different = []
                 yield
                 if self.brokers.live.get(told.key) is not live:
-                    return  # it left, or registered anew
+                    return  # the broker left, or registered again
             if news or not self.topics.has(topic, told.name):
                 if self.topics.put(topic, queues_of(config, told.name, read_only=read_only)):
                     different.append(topic)
@@ -262,17 +267,20 @@ class RouteTable:
         master = self.brokers.live_at(group, MASTER_ID)
         return Registered() if master is None else Registered(master.ha_addr, master.addr)
 
-    # Leaving and silence ---------------------------------------------------------------------
+    # Unregistration and timeouts -------------------------------------------------------------
 
     def leaves(self, cluster: str, name: str, addr: str, session_id: int) -> None:
-        """A broker says that it goes. Over the connection that it had before its last registration
-        that is late: the process that goes is not the one that registered (rocketmq#11043)."""
+        """Handle a broker's request to unregister.
+
+        A request over the connection that the broker had before its last registration is late: it
+        comes from an earlier process, and is ignored (rocketmq#11043).
+        """
         live = self.brokers.live.get((cluster, addr))
         if live is None or live.before_id != session_id:
             self.unregister(cluster, name, addr)
 
     def unregister(self, cluster: str, name: str, addr: str) -> None:
-        """Forget a broker; when it was the last of its group, the group's topics go too."""
+        """Remove a broker; with the last broker of a group, the topics of the group are removed."""
         self.brokers.live.pop((cluster, addr), None)
         before = self.brokers.groups.get(name)
         if before is None or addr not in before.addrs.values():
@@ -291,13 +299,13 @@ class RouteTable:
             self._notify(notice_of_leave(group, addr))
 
     def session_closed(self, session_id: int) -> None:
-        """The connection that registered is closed: those brokers are gone at once."""
+        """Remove the brokers that registered over a connection which is closed now."""
         for live in self.brokers.of_session(session_id):
             self.unregister(live.cluster, live.name, live.addr)
         self.brokers.forget_claims(session_id)
 
     def expire(self, now: int) -> list[LiveBroker]:
-        """Forget the brokers that were silent for too long; their connections are to be closed."""
+        """Remove the brokers that were silent for too long; the caller closes their connections."""
         silent = self.brokers.expired(now)
         for live in silent:
             self.unregister(live.cluster, live.name, live.addr)
@@ -310,7 +318,9 @@ class RouteTable:
     def query_version(
         self, cluster: str, addr: str, version: DataVersion, now: int
     ) -> tuple[bool, DataVersion | None]:
-        """(whether the broker must register again, what is known of it); also a heartbeat."""
+        """Return whether the broker must register again, and its known version. Counts as a
+        heartbeat.
+        """
         live = self.brokers.live.get((cluster, addr))
         if live is None:
             return True, None
@@ -322,25 +332,26 @@ class RouteTable:
             self.notices.append(notice)
 
     def pop_notices(self) -> list[MinIdNotice]:
+        """Return and clear the notices that must be sent."""
         notices, self.notices = self.notices, []
         return notices
 
     # Administration --------------------------------------------------------------------------
 
     def wipe_write(self, broker_name: str) -> int:
-        """Take the write permission of all topics of a group; how many topics those are."""
+        """Remove the write permission of all topics of a group. Return the number of topics."""
         topics = self.topics.wipe_write(broker_name)
         self.changed(topics)
         return len(topics)
 
     def add_write(self, broker_name: str) -> int:
-        """Make all topics of a group readable and writable; how many topics those are."""
+        """Make all topics of a group readable and writable. Return the number of topics."""
         topics = self.topics.add_write(broker_name)
         self.changed(topics)
         return len(topics)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Forget `topic`, in one cluster only when that is named."""
+        """Remove `topic`, in one cluster only if that is given."""
         if cluster:
             self.topics.drop(topic, self.brokers.clusters.get(cluster, ()))
         else:
@@ -348,7 +359,11 @@ class RouteTable:
         self.changed((topic,))
 
     def register_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
-        """Set the queues of one topic on groups that are known; others are passed over."""
+        """Set the queues of one topic on known groups; unknown groups are ignored.
+
+        Raises:
+            Refused: there are too many topics.
+        """
         if topic not in self.topics.queues:
             if len(self.topics.queues) >= limits.ROUTE_TOPICS_MAX:
                 raise Refused(_FAILED, f"more than {limits.ROUTE_TOPICS_MAX} topics")
@@ -360,7 +375,9 @@ class RouteTable:
     # Reading ---------------------------------------------------------------------------------
 
     def route(self, topic: str) -> TopicRouteData | None:
-        """Where `topic` is now; None when no known group has it. A copy but for the queues."""
+        """Return the route of `topic`; None if no known group has it. Only its queues are not
+        copied.
+        """
         held = self.topics.queues.get(topic)
         if not held:
             return None
@@ -390,10 +407,13 @@ class RouteTable:
         return {addr: filters for addr, filters in found.items() if filters}
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Return the topics of the broker groups of a cluster."""
         return self.topics.of_brokers(self.brokers.clusters.get(cluster, ()))
 
     def system_topics(self) -> tuple[list[str], str | None]:
-        """Names that double as topics: clusters and groups; and a broker to ask for the rest."""
+        """Return the names of clusters and groups, which are topics too, and the address of one
+        broker.
+        """
         names = list(dict.fromkeys((*self.brokers.clusters, *self.brokers.groups)))
         addrs = (addr for group in self.brokers.groups.values() for addr in group.addrs.values())
         return names, next(addrs, None)

@@ -1,4 +1,4 @@
-"""Encoded routes: made once, kept until what they say changes."""
+"""A cache of encoded routes; an entry is kept until its route changes."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,9 +10,9 @@ from epochmq.wire.json_tolerant import dumps_bare
 
 
 class Routes:
-    """Bytes of `TopicRouteData` by (topic, dialect) over one route table.
+    """Encoded `TopicRouteData` by topic, in standard and in fastjson's form.
 
-    `order_conf` gives a topic's order configuration, or None when it has none.
+    `order_conf` returns the order configuration of a topic, or None.
     """
 
     def __init__(self, table: RouteTable, order_conf: Callable[[str], str | None]) -> None:
@@ -22,7 +22,9 @@ class Routes:
         table.changed = self.forget
 
     def encoded(self, topic: str, *, bare: bool) -> bytes | None:
-        """The route as JSON, broker ids bare for readers that know it no other way; None: none."""
+        """Return the route as JSON, or None. `bare` writes broker ids as bare integers, for old
+        clients.
+        """
         kept = self._kept.get(topic)
         if kept is None:
             route = self._route(topic)
@@ -32,7 +34,7 @@ class Routes:
         return kept[bare]
 
     def encoded_for_zone(self, topic: str, zone: str, *, bare: bool) -> bytes | None:
-        """The route without brokers of other zones, unless those have no master."""
+        """Return the route without groups of other zones; groups without a master are kept."""
         route = self._route(topic)
         if route is None:
             return None
@@ -40,7 +42,7 @@ class Routes:
         return dumps_bare(route) if bare else encode_body(route)
 
     def forget(self, topics: Iterable[str] | None = None) -> None:
-        """Throw away the routes of `topics`, or all of them."""
+        """Drop the encoded routes of `topics`, or all of them."""
         if topics is None:
             self._kept.clear()
             return
@@ -57,7 +59,7 @@ class Routes:
 
 
 def keep_zone(route: TopicRouteData, zone: str) -> None:
-    """Remove groups of other zones from `route`; a group without a master stays for its readers."""
+    """Remove groups of other zones from `route`; a group without a master stays for reads."""
     kept = [
         group
         for group in route.broker_datas

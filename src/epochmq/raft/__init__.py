@@ -1,1 +1,1 @@
-"""Consensus: a pure core after etcd/raft and the thesis, its journal, and both composed."""
+"""Raft: a core without I/O after etcd/raft and Ongaro's thesis, its journal, and both together."""

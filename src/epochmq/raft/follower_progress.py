@@ -1,4 +1,4 @@
-"""What a leader knows of one follower, and how fast it sends to it."""
+"""The state that a leader keeps for each follower, and how fast it sends to the follower."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -8,29 +8,31 @@ from epochmq.raft.options import RaftOptions
 
 
 class AppendPace(Enum):
-    """How appends are sent."""
+    """How appends are sent to a follower."""
 
     PROBE = "probe"
-    """One at a time until it is known where the logs agree."""
+    """One at a time, until it is known where the logs agree."""
     STREAM = "stream"
-    """Ahead of the answers, within the window."""
+    """Without waiting for answers, within the window."""
     SNAPSHOT = "snapshot"
-    """Nothing until the snapshot is answered."""
+    """None, until the follower answers the snapshot."""
 
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """One follower; `next` is the next index to send, all up to `match` is known to be there."""
+    """The progress of one follower: `next` is the next index to send, `match` the last one known
+    there.
+    """
 
     next: int
     heard_at: int
-    """When it last said anything in this term."""
+    """When it last sent a message in this term."""
     known_since_round: int = 0
-    """The newest round of heartbeats when its present disk was recorded."""
+    """The newest round of heartbeats at the time when its present disk was recorded."""
     match: int = 0
     pace: AppendPace = AppendPace.PROBE
     waiting: bool = False
-    """A probe is out; the next heartbeat's answer ends the wait."""
+    """A probe is sent; the answer to the next heartbeat ends the wait."""
     round: int = 0
     """The newest round of heartbeats that it answered."""
     round_sent_at: int | None = None
@@ -41,13 +43,14 @@ class FollowerProgress:
     _window_bytes: int = 0
 
     def may_send(self, options: RaftOptions) -> bool:
+        """Whether an append may be sent now."""
         if self.pace is AppendPace.STREAM:
             full = len(self._window) >= options.in_flight_max
             return not full and self._window_bytes < options.in_flight_bytes_max
         return self.pace is AppendPace.PROBE and not self.waiting
 
     def sent(self, last: int, size: int) -> None:
-        """Entries up to `last` are on their way."""
+        """Note that entries up to `last`, of `size` bytes, were sent."""
         if self.pace is AppendPace.PROBE:
             self.waiting = True
         elif last >= self.next:
@@ -56,15 +59,16 @@ class FollowerProgress:
             self._window_bytes += size
 
     def sent_snapshot(self, index: int, now: int) -> None:
+        """Note that the snapshot up to `index` was sent."""
         self.pace, self.snapshot_index, self.snapshot_at = AppendPace.SNAPSHOT, index, now
         self._empty_window()
 
     def accepted(self, index: int) -> bool:
-        """The follower has all up to `index`; whether that is news.
+        """Note that the follower has all entries up to `index`. Return whether `match` rose.
 
-        The answer to a probe says at least the index that the probe follows, `next - 1`. What says
-        less, and nothing new, answers an older append and comes late. It must not begin a stream,
-        which sends the whole window again.
+        The answer to a probe has at least the index before the probe, `next - 1`. A smaller index
+        that is not new answers an older append and comes late. It must not start streaming, which
+        would send the whole window again.
         """
         while self._window and self._window[0][0] <= index:
             self._window_bytes -= self._window.popleft()[1]
@@ -77,7 +81,12 @@ class FollowerProgress:
         return news
 
     def refused(self, index: int, agreed: int) -> bool:
-        """An append after `index` did not fit, the logs may agree at `agreed`; False if stale."""
+        """Note that an append after `index` was refused. Return False if the answer is too old.
+
+        Args:
+            index: the index before the refused entries.
+            agreed: an index at which the logs may agree.
+        """
         if self.pace is AppendPace.SNAPSHOT or index <= self.match:
             return False
         if self.pace is AppendPace.PROBE and index != self.next - 1:
@@ -86,11 +95,14 @@ class FollowerProgress:
         return True
 
     def probe_from(self, index: int) -> None:
+        """Send one append at a time again, beginning with `index`."""
         self.pace, self.waiting, self.next = AppendPace.PROBE, False, index
         self._empty_window()
 
     def answered_heartbeat(self, options: RaftOptions) -> None:
-        """It lives: a probe may have been lost, and so may the oldest append of a full window."""
+        """Note that it lives. A probe, or the oldest append of a full window, may have
+        been lost.
+        """
         self.waiting = False
         if self._window and not self.may_send(options):
             self._window_bytes -= self._window.popleft()[1]

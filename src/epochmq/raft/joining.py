@@ -1,13 +1,14 @@
-"""A node whose disk is empty: it has no vote until somebody who knows the group confirms it.
+"""Joining with an empty disk: such a node has no vote until the group confirms its disk.
 
-An empty disk may be that of a new group, or it may have replaced one that held votes and entries
-on which the group relies; the node cannot tell. So it draws an incarnation, a word that belongs to
-this disk, and waits. Either the group's membership names this incarnation (see
-`membership.reborn`), or all configured members turn out to be empty and found a new group.
+An empty disk may belong to a new group. It may also replace a disk with votes and entries on which
+the group depends. The node cannot know which. So it draws an incarnation, a random name of this
+disk, and waits. Either the group's membership names this incarnation (see `membership.reborn`), or
+all configured members have empty disks and found a new group.
 
-To found, each member tells all others which incarnations it has seen. Who was told to, and has
-heard the same complete list from everybody, makes that list the first membership. A member with
-data never tells such a list; so nobody is founded anew while one configured member has data.
+To found a group, each member tells all others which incarnations it has seen. A member that is
+allowed to found a group, and has received the same complete list from all members, makes that list
+the first membership. A member with data never sends such a list. So no new group is founded while
+one configured member has data.
 """
 
 from collections.abc import Callable
@@ -22,41 +23,41 @@ from epochmq.raft.raft_messages import AnyMessage, Incarnations, Join, VotersAnd
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """What the configuration says of the group."""
+    """The members of the group according to the configuration."""
 
     names: tuple[str, ...]
-    """All its members, this one among them."""
+    """Names of all members, including this one."""
     new_group: bool = False
-    """The operator said that there is no such group yet: this node may found it."""
+    """The operator states that the group does not exist yet, so this node may found it."""
 
 
 def draw_incarnation(rng: Rng) -> str:
-    """A word that no other disk has."""
+    """Return a random name for a disk."""
     return f"{rng.randrange(1 << 64):016x}"
 
 
 class Joining:
-    """What an empty node knows of the other configured members."""
+    """What a node with an empty disk knows about the other configured members."""
 
     def __init__(self, own_id: str, incarnation: str, configured: Configured) -> None:
         self._own_id = own_id
         self._configured = configured
         self._seen = {own_id: incarnation}
         self._lists: dict[str, Incarnations] = {}
-        """By member: the list that it told last."""
+        """By member: the last list that it sent."""
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Whom to tell."""
+        """Names of the other configured members."""
         return tuple(name for name in self._configured.names if name != self._own_id)
 
     @property
     def seen(self) -> Incarnations:
-        """(member, incarnation) of all members known to be empty."""
+        """(member, incarnation) of all members whose disks are known to be empty."""
         return tuple(sorted(self._seen.items()))
 
     def heard(self, join: Join) -> bool:
-        """Note what another empty member tells; whether the own list changed."""
+        """Note a message of another empty member. Return whether the own list changed."""
         if join.sender not in self._configured.names:
             return False
         before = self._seen.get(join.sender)
@@ -65,7 +66,9 @@ class Joining:
         return before != join.incarnation
 
     def founders(self) -> VotersAndLearners | None:
-        """The first membership of a new group; None while that is not certain, or not wanted."""
+        """Return the first membership of a new group; None while it is not certain or
+        not allowed.
+        """
         everybody = len(self._seen) == len(self._configured.names)
         agreed = all(self._lists.get(name) == self.seen for name in self.others)
         if not (self._configured.new_group and everybody and agreed):
@@ -74,7 +77,7 @@ class Joining:
 
 
 class Confirmation:
-    """Whether the group knows this node's disk, and what is done while it does not."""
+    """Whether the group has confirmed this node's disk, and the messages until it has."""
 
     def __init__(
         self,
@@ -97,11 +100,11 @@ class Confirmation:
         self._tell_at = now
 
     def next_deadline(self, other: int) -> int:
-        """When `tick` has something to do, or `other` if that is earlier."""
+        """Return when `tick` must be called, or `other` if that is earlier."""
         return other if self.given else min(self._tell_at, other)
 
     def tick(self, now: int, every_ms: int) -> None:
-        """Tell the other configured members now and then that there is nothing on this disk."""
+        """Tell the other configured members every `every_ms` that this disk is empty."""
         if not self.given and now >= self._tell_at:
             self._tell_at = now + every_ms
             self._tell_empty()
@@ -111,7 +114,10 @@ class Confirmation:
             self._send(Join(self._own_id, node, 0, self.incarnation, self._joining.seen))
 
     def on_join(self, join: Join) -> None:
-        """Another member is empty, too; or is one of the founders and does not know it yet."""
+        """Handle a message of a member with an empty disk.
+
+        It may be a founder of the group that does not know yet that the group was founded.
+        """
         if not self.given:
             if self._joining.heard(join):
                 self._tell_empty()
@@ -124,13 +130,13 @@ class Confirmation:
                 self._send(Welcome(self._own_id, join.sender, 0, base))
 
     def on_welcome(self, welcome: Welcome) -> None:
-        """A group was founded, maybe with this disk among the first ones."""
+        """Handle the message that a group was founded, maybe with this disk."""
         own = welcome.members.incarnation_of(self._own_id)
         if not self.given and own == self.incarnation and self._log.snapshot.index == 0:
             self._found(welcome.members)
 
     def _found(self, members: VotersAndLearners) -> None:
-        """The group begins, with these members and no entry; they are told at once."""
+        """Start the group with these members and no entries, and tell the other members."""
         self._membership.founded(members)
         self._log.found(members)
         self.given = True
@@ -138,7 +144,7 @@ class Confirmation:
             self._send(Welcome(self._own_id, node, 0, members))
 
     def look(self) -> None:
-        """See whether the group knows this disk: what is committed cannot be taken back."""
+        """Check whether a committed membership names this disk."""
         committed = self._membership.at(self._log.commit)
         if not self.given and committed.incarnation_of(self._own_id) == self.incarnation:
             self.given = True

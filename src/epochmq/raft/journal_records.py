@@ -1,12 +1,13 @@
-"""The journal's bytes: records, and what a bad one means.
+"""The record format of the journal, and how damage is distinguished from a torn write.
 
-Record, big endian: u32 length of the payload, u32 CRC32 of length and payload, payload. Payload:
-4 bytes `EMQr`, u8 kind, u64 `synced`, body (MessagePack), 1 byte 0xA5. `synced` is how many bytes
-of the file were on the device when the record was written. Zeros follow the last record.
+Record, big-endian: u32 length of the payload, u32 CRC32 of length and payload, payload. Payload: 4
+bytes `EMQr`, u8 kind, u64 `synced`, body (MessagePack), 1 byte 0xA5. `synced` is how many bytes of
+the file were on the device when the record was written. Zeros follow the last record.
 
-A record that was being written when the power went is torn: some of its sectors are zeros still.
-It was never relied on, so it is cut. Any other bad record was, and the file is damaged: so says a
-later record whose `synced` covers it, the file's own birth, or a record with no sector missing.
+A record that was being written at a power failure is torn: some of its sectors are still zeros. No
+message depended on it, so it is cut. Any other bad record is damage. Proofs of damage are: a later
+record whose `synced` covers it, the size in the BIRTH record, or a bad record with no sector of
+zeros.
 """
 
 import zlib
@@ -29,29 +30,29 @@ _EXTRA = _PAYLOAD.size + len(TRAILER)
 
 
 class RecordKind(IntEnum):
-    """What a record holds."""
+    """The kind of a record."""
 
     BIRTH = 1
-    """First of every file: how many bytes it had when it was put in place, and whose it is."""
+    """First record of a file: the size of the file when it was created, and its owner."""
     HARD_STATE = 2
     ENTRY = 3
     SNAPSHOT = 4
 
 
 def encode(kind: RecordKind, body: bytes, synced: int) -> bytes:
-    """One record."""
+    """Return the bytes of one record."""
     payload = b"".join((_PAYLOAD.pack(MAGIC, kind, synced), body, TRAILER))
     length = len(payload).to_bytes(4, "big")
     return b"".join((length, zlib.crc32(payload, zlib.crc32(length)).to_bytes(4, "big"), payload))
 
 
 def size_of(body: bytes) -> int:
-    """Bytes of a record with this body."""
+    """Return the size in bytes of a record with this body."""
     return _HEAD.size + _EXTRA + len(body)
 
 
 def record_at(data: bytes, at: int) -> tuple[RecordKind, int, bytes, int] | None:
-    """(kind, synced, body, where the next one starts); None when no valid record starts here."""
+    """Return (kind, synced, body, end) of the record at `at`; None if there is no valid record."""
     if at + _HEAD.size > len(data):
         return None
     length, crc = _HEAD.unpack_from(data, at)
@@ -73,21 +74,21 @@ def record_at(data: bytes, at: int) -> tuple[RecordKind, int, bytes, int] | None
 
 
 class Scan:
-    """The records of one file in order; `end` is where the last good one ends."""
+    """Reads the records of one file in order; `end` is the end of the last valid one."""
 
     def __init__(self, data: bytes, name: str) -> None:
         self._data = data
         self._name = name
         self.end = 0
         self.synced = 0
-        """Of the newest record: how many bytes were on the device when it was written."""
+        """`synced` of the newest record: how many bytes were on the device when it was written."""
         self.born_bytes = 0
-        """Set by whoever reads the BIRTH record."""
+        """Set by the caller when it reads the BIRTH record."""
         self.torn = False
-        """Something after `end` has to be cut."""
+        """Bytes after `end` must be cut."""
 
     def records(self) -> Iterator[tuple[RecordKind, bytes]]:
-        """Each record; `StoreDamaged` where one that was relied on is bad."""
+        """Return each record. Raises `StoreDamaged` if a record is bad that was synced."""
         while (found := record_at(self._data, self.end)) is not None:
             kind, self.synced, body, after = found
             yield kind, body
@@ -107,7 +108,7 @@ class Scan:
         return self.torn and (self._is_relied_on() or self._is_whole())
 
     def _is_relied_on(self) -> bool:
-        """A later record knows that the place was on the device."""
+        """Whether a later record shows that this place was on the device."""
         at = self.end
         while (at := self._data.find(MAGIC, at + 1)) >= 0:
             found = record_at(self._data, at - _HEAD.size)
@@ -116,7 +117,7 @@ class Scan:
         return False
 
     def _is_whole(self) -> bool:
-        """No sector of the bad record is missing, so it was not torn."""
+        """Whether no sector of the bad record is missing, so that it was not torn."""
         if self.end + _HEAD.size > len(self._data):
             return False
         length, _crc = _HEAD.unpack_from(self._data, self.end)

@@ -1,4 +1,4 @@
-"""What a node has only while it leads: replication, waiting reads, its lease, a hand-over."""
+"""The state that a node has only while it leads: replication, reads, lease, hand-over."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from epochmq.raft.replication import Followers
 
 
 class Leader:
-    """One leadership, from the won election to the step down."""
+    """One leadership, from the won election until the node steps down."""
 
     def __init__(
         self,
@@ -30,52 +30,57 @@ class Leader:
         self.replication = Followers(own_id, term, log, options, send)
         self.reads = ReadIndex()
         self.first_index = log.last_index + 1
-        """Index of the no-op; once it is committed, so is all before it."""
+        """Index of the no-op entry; when it is committed, all entries before it are committed."""
         self.transferee: str | None = None
-        """Who is to lead next; None when nobody is."""
+        """The node that shall lead next; None if there is no hand-over."""
         self._give_up_at = 0
         self._handed_over = False
-        """A `TimeoutNow` is out: somebody may be elected against the lease at any time."""
+        """`TimeoutNow` was sent: another node may be elected at any time, in spite of the lease."""
         self._heartbeat_at = now
 
     # Time -------------------------------------------------------------------------------------
 
     def next_deadline(self, now: int, *, check_quorum: bool) -> int:
+        """Return when `tick` must be called."""
         at = self._heartbeat_at
         if check_quorum:
             at = min(at, self._deserted_at(now))
         return at if self.transferee is None else min(at, self._give_up_at)
 
     def is_deserted(self, now: int) -> bool:
-        """No majority was heard for an election timeout: others may have elected somebody."""
+        """Whether no majority was heard for an election timeout, so that others may have a new
+        leader.
+        """
         return now >= self._deserted_at(now)
 
     def _deserted_at(self, now: int) -> int:
         return self.replication.heard_at(now) + self._options.election_timeout_ms
 
     def tick(self, now: int) -> None:
+        """Do what is due: heartbeats, and the end of a hand-over that takes too long."""
         if self.transferee is not None and now >= self._give_up_at:
             self.transferee = None
         if now >= self._heartbeat_at:
             self.heartbeat(now)
 
     def heartbeat(self, now: int) -> None:
+        """Start a round of heartbeats."""
         self._heartbeat_at = now + self._options.heartbeat_ms
         self.replication.heartbeat(now)
 
     def flush(self, now: int) -> None:
-        """Send what was appended since, in as few messages as possible."""
+        """Send the entries that were appended since, in as few messages as possible."""
         self.replication.send_all(now)
 
-    # Reads and the lease ----------------------------------------------------------------------
+    # Reads and lease --------------------------------------------------------------------------
 
     @property
     def is_born(self) -> bool:
-        """An entry of this term is committed."""
+        """Whether an entry of this term is committed."""
         return self._log.commit >= self.first_index
 
     def read(self, context: bytes, now: int) -> None:
-        """Take a read in; reads that come during a round of heartbeats share the next one."""
+        """Start a read. Reads that arrive during a round of heartbeats share the next round."""
         if not self.is_born:
             self.reads.add_unborn(context)
             return
@@ -86,13 +91,15 @@ class Leader:
             self.heartbeat(now)
 
     def committed(self, now: int) -> None:
-        """The commit index rose."""
+        """Note that the commit index rose."""
         if self.is_born:
             for context in self.reads.born():
                 self.read(context, now)
 
     def confirmed_reads(self, now: int) -> list[ReadState]:
-        """Reads that a majority has confirmed; starts the next round if one is waited for."""
+        """Return the reads that a majority confirmed; start the next round if a read
+        waits for it.
+        """
         if not len(self.reads):
             return []
         done = self.reads.confirmed(self.replication.confirmed_round())
@@ -102,26 +109,30 @@ class Leader:
         return done
 
     def lease_until_ms(self, now: int) -> int:
+        """Return until when no other node can lead; 0 without a lease."""
         sent_at = self.replication.round_sent_at(now)
         if sent_at is None or self._handed_over or not self.is_born:
             return 0
         return sent_at + self._options.lease_ms
 
     def drop_lease(self, now: int) -> None:
-        """No lease until a majority has answered a heartbeat that is sent from now on."""
+        """End the lease until a majority answers a heartbeat that is sent from now on."""
         self.replication.drop_rounds()
         self.heartbeat(now)
 
-    # Handing over -----------------------------------------------------------------------------
+    # Hand-over of the leadership --------------------------------------------------------------
 
     def transfer_to(self, node: str, now: int) -> None:
+        """Start to hand the leadership over to `node`."""
         self.transferee = node
         self._give_up_at = now + self._options.election_timeout_ms
         self.replication.send_append(node, self.replication.followers[node], now)
         self.maybe_hand_over(now)
 
     def maybe_hand_over(self, now: int) -> None:
-        """Tell the next leader to stand, once it has everything (a laggard would lose)."""
+        """Tell the next leader to start an election, once it has all entries (else it
+        would lose).
+        """
         node = self.transferee
         progress = None if node is None else self.replication.followers.get(node)
         if node is None or progress is None or now >= self._give_up_at:
@@ -133,23 +144,24 @@ class Leader:
     # Members that catch up --------------------------------------------------------------------
 
     def has_caught_up(self, node: str) -> bool:
-        """What is committed is on its disk, and the group knows this disk."""
+        """Whether all committed entries are on the node's disk, and the group knows this disk."""
         progress = self.replication.followers.get(node)
         return progress is not None and progress.match >= self._log.commit
 
     def members_after(
         self, reply: HeartbeatReply, members: VotersAndLearners
     ) -> VotersAndLearners | None:
-        """The membership that an answer to a heartbeat calls for; None: the present one.
+        """Return the membership that an answer to a heartbeat requires; None: no change.
 
-        A member that answers with another disk than the group knows becomes a learner; who is
-        among the returning votes when it has what is committed.
+        A member that answers with another disk than the group knows becomes a learner. A returning
+        member becomes a voter again when it has all committed entries.
         """
         progress = self.replication.followers.get(reply.sender)
         if progress is None or self.transferee is not None:
             return None
         if reply.incarnation != members.incarnation_of(reply.sender):
-            # An answer to a heartbeat from before the present disk was recorded is an older one's.
+            # An answer to a heartbeat that was sent before the present disk was recorded comes from
+            # an older disk.
             if not reply.incarnation or reply.round <= progress.known_since_round:
                 return None
             return reborn(members, reply.sender, reply.incarnation)
@@ -158,4 +170,5 @@ class Leader:
         return None
 
     def matches(self) -> dict[str, int]:
+        """Return, for each follower, the last index that is known there."""
         return {node: each.match for node, each in self.replication.followers.items()}

@@ -1,7 +1,7 @@
-"""Who belongs to the group: one node joins or leaves at a time (thesis 4.1).
+"""The membership of the group; one change adds or removes one node (thesis 4.1).
 
-A new membership is in force from the moment its entry is in the log, committed or not; when the
-entry is cut, the one before is in force again. So quorums of neighbours always overlap.
+A new membership is in force as soon as its entry is in the log, committed or not. When the entry is
+cut, the membership before it is in force again. Quorums of neighbouring memberships always overlap.
 """
 
 from collections.abc import Iterable
@@ -13,10 +13,10 @@ from epochmq.raft.raft_messages import EntryKind, LogEntry, VotersAndLearners, d
 
 
 class ChangeKind(Enum):
-    """What may happen to one node."""
+    """The change of one node."""
 
     ADD_VOTER = "add voter"
-    """A new node, or a learner that is promoted; it learns until it has caught up."""
+    """A new node, or a learner that is promoted. It is a learner until it has caught up."""
     ADD_LEARNER = "add learner"
     """A new node, or a voter that is demoted."""
     REMOVE = "remove"
@@ -25,11 +25,14 @@ class ChangeKind(Enum):
 def changed(
     members: VotersAndLearners, kind: ChangeKind, node: str, *, caught_up: bool = True
 ) -> VotersAndLearners:
-    """The membership after one change; `UsageError` when it changes nothing or leaves nobody.
+    """Return the membership after one change.
 
-    Who is to vote and has not `caught_up` is among the `returning` until it has (thesis 4.2.1):
-    the group may not know its disk, and what such a voter says counts for nothing. One of two
-    voters like that, and the change that makes its disk known could never be committed.
+    A node that shall vote and has not `caught_up` is one of the `returning` until it has (thesis
+    4.2.1). The group may not know its disk, and then its answers do not count. With two voters of
+    which one is such a node, the change that makes its disk known could never be committed.
+
+    Raises:
+        UsageError: nothing would change, no voter would be left, or the group would be too large.
     """
     voters, learners = set(members.voters) - {node}, set(members.learners) - {node}
     incarnations = dict(members.incarnations)
@@ -54,9 +57,9 @@ def changed(
 
 
 def reborn(members: VotersAndLearners, node: str, incarnation: str) -> VotersAndLearners:
-    """The membership after `node` came back with another disk: it learns first.
+    """Return the membership after `node` came back with another disk: the node becomes a learner.
 
-    Its votes and entries are gone, so it is a new node under an old name. A voter is among the
+    Its votes and entries are lost, so it is a new node with an old name. A voter is one of the
     `returning` until it has caught up; `changed` then makes it a voter again.
     """
     returning = set(members.returning)
@@ -91,25 +94,27 @@ class MembershipLog:
 
     @property
     def now(self) -> VotersAndLearners:
-        """The one in force."""
+        """The membership in force."""
         return self._changes[-1][1] if self._changes else self._base
 
     @property
     def base(self) -> VotersAndLearners:
-        """The one before all entries."""
+        """The membership before all entries."""
         return self._base
 
     @property
     def changed_at(self) -> int:
-        """Index of the newest change in the log; 0 when there is none."""
+        """Index of the newest change in the log; 0 if there is none."""
         return self._changes[-1][0] if self._changes else 0
 
     def at(self, index: int) -> VotersAndLearners:
-        """The membership as of an index."""
+        """Return the membership as of an index."""
         return next((m for at, m in reversed(self._changes) if at <= index), self._base)
 
     def appended(self, entries: Iterable[LogEntry]) -> bool:
-        """Entries went into the log, replacing what was there; whether the membership changed."""
+        """Note entries that were appended or replaced others. Return whether the membership
+        changed.
+        """
         before = self.now
         for number, entry in enumerate(entries):
             if number == 0:
@@ -123,15 +128,15 @@ class MembershipLog:
             self._changes.pop()
 
     def compacted(self, index: int) -> None:
-        """A snapshot stands for everything up to `index`."""
+        """Note that a snapshot replaces all entries up to `index`."""
         self._base = self.at(index)
         self._changes = [change for change in self._changes if change[0] > index]
 
     def founded(self, members: VotersAndLearners) -> None:
-        """The group begins with these members, whatever entries are here already."""
+        """Set the first members of the group; entries that are in the log stay."""
         self._base = members
 
     def restored(self, members: VotersAndLearners) -> None:
-        """A leader's snapshot stands for everything."""
+        """Replace all memberships by that of a leader's snapshot."""
         self._base = members
         self._changes.clear()

@@ -7,22 +7,22 @@ from epochmq.base.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class RaftOptions:
-    """All times in milliseconds of the node's own monotonic clock."""
+    """Options of a Raft node. All times are milliseconds of the node's monotonic clock."""
 
     election_timeout_ms: int = 1000
-    """Without a word from a leader for this long to twice this long, a node stands for election;
-    and for this long after a leader's word it votes for nobody else (thesis 6.4.1)."""
+    """A node starts an election when it hears no leader for one to two times this long. After it
+    hears a leader, it votes for no other node for this long (thesis 6.4.1)."""
     heartbeat_ms: int = 100
     lease_margin_ms: int = 200
-    """How much earlier than `election_timeout_ms` a leader's lease ends: the clocks of two nodes
+    """How much earlier than `election_timeout_ms` a leader's lease ends. The clocks of two nodes
     may drift apart by this much in one election timeout."""
     append_bytes_max: int = 1024 * 1024
-    """Entries of one message; a single entry may be larger."""
+    """Bytes of entries in one message; a single entry may be larger."""
     in_flight_max: int = 64
     """Unanswered appends to one follower."""
     in_flight_bytes_max: int = 8 * 1024 * 1024
     snapshot_resend_ms: int = 5000
-    """An unanswered snapshot is sent again after this long."""
+    """An unanswered snapshot is sent again after this time."""
 
     def __post_init__(self) -> None:
         problems = []
@@ -37,5 +37,5 @@ class RaftOptions:
 
     @property
     def lease_ms(self) -> int:
-        """From the moment a heartbeat was sent that a majority answered."""
+        """Length of a lease, from when a heartbeat was sent that a majority answered."""
         return self.election_timeout_ms - self.lease_margin_ms

@@ -1,7 +1,7 @@
-"""Messages that wait for the disk: nothing is promised that a crash could take back.
+"""Messages that wait for the disk, so that a crash cannot undo what a message promises.
 
-Everything waits for the term and vote that it speaks of; an accepted append also waits for the
-entries. A leader's appends do not wait for its own disk (thesis 10.2.1).
+Every message waits until term and vote are synced. An accepted append also waits for its entries. A
+leader's appends do not wait for its own disk (thesis 10.2.1).
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from epochmq.base.safeguards import Safeguards
 from epochmq.raft.raft_messages import AnyMessage, AppendReply, HardState, LogEntry, Snapshot
 from epochmq.raft.read_index import ReadState
 
-# Raft ready ----------------------------------------------------------------------------------
-# What the core hands out to be carried out, and what it starts from.
+# Ready ---------------------------------------------------------------------------------------
+# The work that the core gives to its node, and the saved state from which a core starts.
 
 
 class RaftRole(Enum):
-    """What a node is in its term."""
+    """The role of a node in its term."""
 
     FOLLOWER = "follower"
     PRE_CANDIDATE = "pre-candidate"
@@ -26,43 +26,43 @@ class RaftRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """What a journal holds."""
+    """The content of a journal."""
 
     hard_state: HardState
     snapshot: Snapshot
     entries: tuple[LogEntry, ...] = ()
     incarnation: str = ""
-    """Which disk of the node this is; empty for the one that it began with."""
+    """Name of the node's disk; empty for its first disk."""
     confirmed: bool = True
-    """False: the disk was empty at the start, and the group has not named it yet."""
+    """False: the disk was empty at the start, and the group has not confirmed it yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """One batch of work, to be carried out in this order: save, send, apply.
+    """One batch of work, to be done in this order: save, send, apply.
 
-    Messages wait until this and all earlier batches are synced as far as `outbox.py` says.
+    Messages wait until this batch and all earlier ones are synced, as far as `Outbox` requires.
     """
 
     hard_state: HardState | None
     """None: unchanged."""
     entries: tuple[LogEntry, ...]
-    """To be written; they replace everything from the first of them on."""
+    """Entries to write; they replace all entries from the first of them on."""
     snapshot: Snapshot | None
-    """Received from the leader; it replaces the whole log."""
+    """A snapshot from the leader; it replaces the whole log."""
     messages: tuple[AnyMessage, ...]
     committed: tuple[LogEntry, ...]
-    """To be applied; they are on the device here."""
+    """Entries to apply; they are on the device of this node."""
     read_states: tuple[ReadState, ...]
     must_sync: bool
-    """Something is in it that messages depend on; False: saving may wait for the next sync."""
+    """Messages depend on this batch. False: it may be saved with the next sync."""
 
 
 # Outbox --------------------------------------------------------------------------------------
 
 
 class Outbox:
-    """Batches are numbered; a message goes once the batch it needs is on the device."""
+    """Holds messages until the numbered batch that they need is on the device."""
 
     def __init__(self, safe: Safeguards) -> None:
         self._safe = safe
@@ -70,10 +70,17 @@ class Outbox:
         """Newest batch with a new term or vote."""
         self._held: list[tuple[int, AnyMessage]] = []
         self._earliest = 0
-        """The smallest number that a held message needs."""
+        """The smallest batch number that a held message needs."""
 
     def put(self, ready: Ready, number: int, newest_urgent: int, *, promised: bool) -> None:
-        """Take the messages of batch `number`; `newest_urgent` is the last that must be synced."""
+        """Add the messages of batch `number`.
+
+        Args:
+            ready: the batch.
+            number: its number.
+            newest_urgent: number of the newest batch that must be synced.
+            promised: whether the batch has a new term or vote.
+        """
         if promised:
             self._promise = number
         for message in ready.messages:
@@ -89,7 +96,9 @@ class Outbox:
         return self._promise if self._safe.sync_before_vote else 0
 
     def pop_ready(self, synced: int) -> list[AnyMessage]:
-        """Messages that may go, as batches up to `synced` are on the device; in their order."""
+        """Return the messages that may be sent when batches up to `synced` are on the device, in
+        order.
+        """
         if not self._held or synced < self._earliest:
             return []
         go = [message for needs, message in self._held if needs <= synced]

@@ -1,8 +1,8 @@
-"""The consensus core of one node: decides, and does nothing itself (after etcd/raft).
+"""The Raft core of one node: it decides, without I/O (after etcd/raft).
 
-Verbs take `now` in monotonic milliseconds and change the state; what follows from it is taken by
-`ready` and acknowledged by `advance`. Batches may overlap: a second one may be taken while the
-first is still being written, and `advance` comes in the order of those that must be synced.
+Methods take `now` in monotonic milliseconds and change the state. `ready` returns the work that
+follows; `advance` reports it as done. A second batch may be taken while the first is being written.
+`advance` is called in the order of the batches that must be synced.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,11 +43,13 @@ from epochmq.raft.raft_messages import (
 from epochmq.raft.read_index import ReadState
 
 APPLY_COUNT_MAX = 1024
-"""Entries that one batch hands to the state machine."""
+"""Entries that one batch gives to the state machine."""
 
 
 class RaftCore:
-    """One node. `role`, `term`, `vote`, `leader_id`, `log` and `members` may be read by anybody."""
+    """One node. `role`, `term`, `vote`, `leader_id`, `log` and `members` may be read by all
+    callers.
+    """
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class RaftCore:
         self.term, self.vote = saved.hard_state.term, saved.hard_state.vote
         self.log = RaftLog(saved.snapshot, saved.entries, saved.hard_state.commit)
         self.leader: Leader | None = None
-        """What only a leader has."""
+        """The state that only a leader has."""
         self._membership = MembershipLog(saved.snapshot.members, saved.entries)
         self._safe = safe
         self._now = now
@@ -75,7 +77,7 @@ class RaftCore:
         self.confirmation = Confirmation(
             own_id, saved, configured, self.log, self._membership, self._send, now
         )
-        """Whether the group knows this disk: without it this node has no vote."""
+        """Whether the group has confirmed this disk; else it has no vote."""
         self._handed_out = self._hard_state()
         self._messages: list[AnyMessage] = []
         self._read_states: list[ReadState] = []
@@ -99,27 +101,27 @@ class RaftCore:
 
     @property
     def changed_at(self) -> int:
-        """Index of the newest change of members in the log."""
+        """Index of the newest membership change in the log."""
         return self._membership.changed_at
 
     @property
     def lease_until_ms(self) -> int:
-        """Until then nobody else can lead, by this node's own clock; 0 without a lease.
+        """Until when no other node can lead, by this node's clock; 0 without a lease.
 
-        To be asked for anew at each use: it may also end early.
+        Callers must read it again at each use, because a lease may end early.
         """
         return 0 if self.leader is None else self.leader.lease_until_ms(self._now)
 
     # Time -------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int:
-        """When `tick` has something to do."""
+        """Return when `tick` must be called."""
         if self.leader is not None:
             return self.leader.next_deadline(self._now, check_quorum=self._safe.check_quorum)
         return self.confirmation.next_deadline(self._timer.deadline)
 
     def tick(self, now: int) -> None:
-        """Time has passed."""
+        """Do what is due at `now`."""
         self._now = max(now, self._now)
         if self.leader is None:
             self.confirmation.tick(self._now, self.options.election_timeout_ms)
@@ -132,9 +134,9 @@ class RaftCore:
             self._confirm_reads()
 
     def clock_stood_still(self, now: int) -> None:
-        """Time has passed that `now` does not count: a lease may be over, so it is asked for anew.
+        """Note that time passed which `now` does not count: a lease may be over and is renewed.
 
-        What this node promised others lasts the longer, which does no harm.
+        Promises of this node to others last longer then, which does no harm.
         """
         self._now = max(now, self._now)
         if self.leader is not None:
@@ -143,9 +145,10 @@ class RaftCore:
     # Requests of this node's own --------------------------------------------------------------
 
     def propose(self, data: bytes) -> int | None:
-        """Append `data`; its index, or None when this node does not lead or is handing over.
+        """Append `data`. Return its index, or None if this node does not lead or is handing over.
 
-        It may still be lost: it is decided when an entry with this index is applied, by its term.
+        The entry is decided when an entry with this index and this term is applied; else it is
+        lost. Raises `UsageError` if `data` exceeds the limit.
         """
         if len(data) > limits.RAFT_ENTRY_BYTES_MAX:
             raise UsageError(f"a command of {len(data)} bytes is over the limit")
@@ -154,11 +157,11 @@ class RaftCore:
         return self._append_own(EntryKind.DATA, data)
 
     def propose_change(self, kind: ChangeKind, node: str) -> int | None:
-        """Append a membership that differs by one node; None when this node does not lead.
+        """Append a membership that differs by one node. Return its index; None if not leading.
 
-        `UsageError` while the change before is not committed, or nothing of this term is: two
-        leaders could else change the group past each other (the single-server bug, 2015). A voter
-        that has not caught up learns first, and becomes one by a second change of the leader's.
+        A voter that has not caught up becomes a learner first; the leader makes it a voter by a
+        second change. Raises `UsageError` while the change before, or an entry of this term, is not
+        committed: two leaders could change the group independently (the single-server bug, 2015).
         """
         if self.leader is None or self.leader.transferee is not None:
             return None
@@ -169,11 +172,11 @@ class RaftCore:
         return self._append_own(EntryKind.CHANGE, encode_members(after))
 
     def _may_change(self, leader: Leader) -> bool:
-        """The change before is committed, and something of this term is."""
+        """Whether the change before and an entry of this term are committed."""
         return self.log.commit >= max(leader.first_index, self._membership.changed_at)
 
     def read_index(self, context: bytes, now: int) -> None:
-        """Ask for a `ReadState` with `context`: the index from which a read is up to date."""
+        """Request a `ReadState` with `context`: the index from which a read is up to date."""
         self._now = max(now, self._now)
         if self.leader is None or len(self.leader.reads) >= limits.RAFT_PENDING_READS_MAX:
             self._read_states.append(ReadState(context, None))
@@ -184,9 +187,9 @@ class RaftCore:
             self._confirm_reads()
 
     def transfer_to(self, node: str) -> bool:
-        """Hand leadership over once `node` has everything; given up after an election timeout.
+        """Hand over to `node` once it has all entries; given up after an election timeout.
 
-        Meanwhile nothing is proposed, and this leader has no lease any more in this term.
+        Until then nothing is proposed. This leader has no lease any more in this term.
         """
         if self.leader is None or node not in self.members.voters or node == self.own_id:
             return False
@@ -194,17 +197,17 @@ class RaftCore:
         return True
 
     def knows_members_at(self, index: int) -> bool:
-        """False on a disk that was empty at first, for what came before its first change."""
+        """False on a disk that was empty at first, before its first membership change."""
         return bool(self._membership.at(index).voters)
 
     def compact(self, index: int, data: bytes) -> Snapshot:
-        """Put the state machine after `index`, `data`, in place of the entries up to it."""
+        """Replace the entries up to `index` by `data`, the state machine after it."""
         snapshot = self.log.compact(index, self._membership.at(index), data)
         self._membership.compacted(index)
         return snapshot
 
     def saved(self) -> SavedState:
-        """All that a journal has to hold now."""
+        """Return everything that a journal must hold now."""
         return SavedState(
             self._hard_state(),
             self.log.snapshot,
@@ -216,7 +219,7 @@ class RaftCore:
     # Batches ----------------------------------------------------------------------------------
 
     def has_ready(self) -> bool:
-        """Whether `ready` would hold anything."""
+        """Whether `ready` would return any work."""
         return bool(
             self._messages
             or self._read_states
@@ -227,7 +230,7 @@ class RaftCore:
         )
 
     def ready(self) -> Ready:
-        """The next batch of work."""
+        """Return the next batch of work."""
         if self.leader is not None:
             self.leader.flush(self._now)
         before, state = self._handed_out, self._hard_state()
@@ -251,7 +254,7 @@ class RaftCore:
         return ready
 
     def advance(self, ready: Ready) -> None:
-        """`ready`, one that must be synced, is on the device, and all before it."""
+        """Note that `ready`, which must be synced, and all batches before it are on the device."""
         if ready.entries:
             self.log.written()
             self._maybe_commit()
@@ -267,7 +270,7 @@ class RaftCore:
     # Messages ---------------------------------------------------------------------------------
 
     def step(self, message: AnyMessage, now: int) -> None:
-        """Take a message in; `PeerError` for one that is not meant for this node or no sense."""
+        """Handle a message. Raises `PeerError` for one that is not for this node or is invalid."""
         self._now = max(now, self._now)
         if message.to != self.own_id or message.sender == self.own_id:
             raise PeerError(
@@ -288,13 +291,13 @@ class RaftCore:
         self._handlers[type(message)](message)
 
     def _is_loyal(self) -> bool:
-        """Somebody's lease may rest on this node: an election is not its business."""
+        """Whether a leader's lease may depend on this node, so that it must not vote."""
         if self.leader is not None:
             return self._safe.check_quorum
         return self._timer.is_loyal(self._now, self._safe)
 
     def _answer_old_term(self, message: AnyMessage) -> None:
-        """Tell a node that the term is over; a deposed leader or a candidate learns it so."""
+        """Tell the sender that its term is over, as a deposed leader or a candidate."""
         if isinstance(message, AppendEntries | Heartbeat | Install):
             self._send(AppendReply(self.own_id, message.sender, self.term, 0, refused=True))
         elif isinstance(message, Vote):
@@ -316,9 +319,9 @@ class RaftCore:
         self._ask_for_votes(self.term + 1, pre=True, transfer=False)
 
     def _may_stand(self) -> bool:
-        """A voter, or one that a change excludes which may not be committed yet.
+        """Whether this node may start an election: as a voter, now or before an uncommitted change.
 
-        Such a node may be the only one that can win: its log is the longest (thesis 4.2.2).
+        Such a node may be the only one that can win, because its log is the longest (thesis 4.2.2).
         """
         if not self.confirmation.given:
             return False
@@ -342,7 +345,7 @@ class RaftCore:
             if node != self.own_id:
                 self._send(Vote(self.own_id, node, term, *last, pre, transfer))
         if pre:
-            self._count_vote(self.own_id, True)  # a real one counts when it is on the device
+            self._count_vote(self.own_id, True)  # a real vote counts when it is on the device
 
     def _on_vote(self, request: Vote) -> None:
         fresh = self.log.is_fresh(request.last_index, request.last_term)
@@ -431,7 +434,7 @@ class RaftCore:
             self._append_own(EntryKind.CHANGE, encode_members(after))
 
     def _is_known(self, reply: AppendReply | HeartbeatReply) -> bool:
-        """It comes from the disk that the group knows: what another one had is gone."""
+        """Whether the answer comes from the disk that the group knows."""
         return reply.incarnation == self.members.incarnation_of(reply.sender)
 
     def _confirm_reads(self) -> None:
@@ -494,7 +497,7 @@ class RaftCore:
         self._accept(append, last)
 
     def _check_committed(self, leader: str, places: Iterable[tuple[int, int]]) -> None:
-        """A leader's (index, term) up to this node's commit index must be as committed here."""
+        """Check that the leader's (index, term) pairs match the committed entries."""
         for index, term in places:
             own = self.log.term_at(index)
             if self.log.snapshot.index <= index <= self.log.commit and own != term:
@@ -532,7 +535,7 @@ class RaftCore:
         )
 
     def _commit_of(self, beat: Heartbeat) -> None:
-        """A leader names no more than it knows to be here; of another disk it may know wrong."""
+        """Commit what a heartbeat says; a leader names only entries that are on this disk."""
         if beat.commit > self.log.last_index:
             raise StoreDamaged(
                 f"Raft node {self.own_id} once had entry {beat.commit} on its disk and now ends at"
@@ -557,7 +560,7 @@ class RaftCore:
         self._accept(install, self.log.commit)
 
     def statistics(self) -> dict[str, object]:
-        """For operators."""
+        """Return the state of the node for operators."""
         return {
             "role": self.role.value,
             "confirmed": self.confirmation.given,
@@ -575,14 +578,14 @@ class RaftCore:
 
 
 def _is_about_next_term(message: AnyMessage) -> bool:
-    """A pre-vote asked or granted names a term that nobody has entered yet."""
+    """Whether the message is about a pre-vote, whose term no node has entered."""
     if isinstance(message, VoteReply):
         return message.pre and message.granted
     return isinstance(message, Vote) and message.pre
 
 
 def check_append(append: AppendEntries) -> None:
-    """Refuse entries that cannot follow each other, or whose membership is unreadable."""
+    """Raise `PeerError` for entries that cannot follow each other or be read."""
     term = append.prev_term
     for index, entry in enumerate(append.entries, append.prev_index + 1):
         if entry.index != index or not term <= entry.term <= append.term:

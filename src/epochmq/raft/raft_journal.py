@@ -1,11 +1,11 @@
-"""The journal of one node: term, vote, entries and snapshot on a disk.
+"""The journal of one node: term, vote, entries and snapshot in one file.
 
-One file. Its first records are the snapshot and what was known when the file was made; then
-everything new is added at the end, and an entry replaces all that had its index or a higher one.
-It is replaced as a whole, by rename, when a snapshot makes it shorter.
+The first records of the file are the snapshot and the state when the file was created. New records
+are added at the end; an entry replaces all entries with its index or a higher one. When a snapshot
+makes the journal shorter, a new file replaces the old one by rename.
 
-`save` and `rewrite` only remember. `take` gives one blocking call that writes and syncs all that
-was remembered so far (group commit) and may run in another thread; only one at a time.
+`save` and `rewrite` only collect records. `pop_writes` returns one blocking call that writes and
+syncs everything collected so far (group commit). It may run in another thread, one call at a time.
 """
 
 from collections.abc import Callable
@@ -29,11 +29,11 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 COMMIT_LAST = 1
-"""Order of the records of one write: a commit index comes after the entries that it covers."""
+"""Order of the records in one write: the commit index follows the entries that it covers."""
 
 
 class _Birth(msgspec.Struct, frozen=True, array_like=True):
-    """Body of the first record; the size is padded so that its length does not depend on it."""
+    """Body of the first record; the size field has a fixed length."""
 
     owner: str
     born_bytes: bytes
@@ -41,22 +41,29 @@ class _Birth(msgspec.Struct, frozen=True, array_like=True):
     """`COMMIT_LAST`; 0 in files of versions that wrote the commit index before the entries."""
     incarnation: str = ""
     confirmed: bool = True
-    """Both as in `SavedState`."""
+    """`incarnation` and `confirmed` are as in `SavedState`."""
 
 
 @dataclass
 class _Batch:
-    """What one write and one sync have to carry."""
+    """The records of one write and one sync."""
 
     whole: SavedState | None = None
-    """The file is made anew with this first."""
+    """The file is created anew and begins with this state."""
     records: list[tuple[RecordKind, bytes]] = field(default_factory=list)
     state: HardState | None = None
-    """The newest term, vote and commit index in it."""
+    """The newest term, vote and commit index in the batch."""
 
 
 class Journal:
-    """One node's journal in a directory of its own."""
+    """The journal of one node, in a directory of its own.
+
+    Args:
+        disk: the disk.
+        folder: path of the directory.
+        owner: name of the node; the journal of another node is refused.
+        chunk_bytes: the file grows in steps of this size.
+    """
 
     def __init__(
         self, disk: Disk, folder: str, *, owner: str = "", chunk_bytes: int = CHUNK_BYTES
@@ -75,20 +82,24 @@ class Journal:
         self._last = HardState()
         self._last_index = 0
         self._on_device = HardState()
-        """Term, vote and commit index that a start would find now."""
+        """Term, vote and commit index that a start would read now."""
         self._is_whole = True
-        """The last write is on the device from end to end."""
+        """The last write is completely on the device."""
         self.end = 0
-        """Bytes used in the file, all of them on the device."""
+        """Bytes used in the file; all of them are on the device."""
         self.must_sync = False
-        """Something is remembered that messages wait for."""
+        """Records were collected that messages wait for."""
 
     def load(self, bootstrap: VotersAndLearners, incarnation: str = "") -> SavedState:
-        """What the journal holds; a new one starts with the members `bootstrap`.
+        """Read the journal, or create it.
 
-        With an `incarnation` a new one is not confirmed.
+        Args:
+            bootstrap: the members of a new journal.
+            incarnation: name of the disk; a new journal with a name is not confirmed.
 
-        `StoreDamaged` when it cannot be trusted, `StoreInUse` when another process has it.
+        Raises:
+            StoreDamaged: the journal cannot be trusted.
+            StoreInUse: another process uses it.
         """
         self._make_folder()
         self._lock = self._disk.lock(f"{self._folder}/{LOCK}")
@@ -109,17 +120,17 @@ class Journal:
         return saved
 
     def _make_folder(self) -> None:
-        """Make the directory and, as a journal in a lost one is lost, make it durable."""
+        """Create the directory and sync its parents, because a lost directory loses the journal."""
         self._disk.make_dir(self._folder)
         parts = self._folder.split("/")
         for depth in range(len(parts)):
             self._disk.sync_dir("/".join(parts[:depth]))
 
     def close(self, *, clean: bool = False) -> None:
-        """Let go of the file and the lock; what was not taken is lost.
+        """Close the file and release the lock; collected records that were not written are lost.
 
-        A `clean` stop ends with a record that says nothing new: by it the next start knows that
-        everything before was on the device, so that a bad record there is damage and not torn.
+        A `clean` stop adds a record without new content. It shows the next start that everything
+        before it was on the device, so that a bad record there is damage and not a torn write.
         """
         if clean and self._file is not None and self._is_whole:
             with suppress(EnvironmentFault):
@@ -133,11 +144,11 @@ class Journal:
     # Remembering ------------------------------------------------------------------------------
 
     def save(self, ready: Ready) -> None:
-        """Remember what is new in a batch of the core: term and vote, entries, commit index.
+        """Collect the new content of a batch of the core: term and vote, entries, commit index.
 
-        A power cut keeps a prefix of what is written. So the term is there before entries of that
-        term, and a commit index is never there without the entries that were committed: a restart
-        would take the entries for committed that these replace.
+        A power failure keeps a prefix of what is written. So the term is written before entries of
+        that term, and a commit index after the entries that it covers. Otherwise a restart would
+        treat older entries as committed that the new ones replace.
         """
         state = ready.hard_state or self._last
         if ready.snapshot is not None:
@@ -160,7 +171,7 @@ class Journal:
         self._batch.state = state
 
     def rewrite(self, saved: SavedState) -> None:
-        """Remember that the file is to hold this, and what is saved later, and nothing else."""
+        """Replace the file with the next write by this state and what is saved later."""
         self._check_promises(saved.hard_state)
         self._batch = _Batch(saved, state=saved.hard_state)
         self._confirmed = saved.confirmed
@@ -179,17 +190,19 @@ class Journal:
     # Writing ----------------------------------------------------------------------------------
 
     def pop_writes(self) -> Callable[[], None]:
-        """The blocking call that puts everything remembered so far on the device.
+        """Return a blocking call that writes and syncs everything collected so far.
 
-        `SyncFailed`, `DiskFailed`, `DiskFull`: the node must stop; what is there is seen anew at
-        the next start. `OutOfResources`: nothing is lost, the same call may be made again.
+        The call raises:
+            SyncFailed, DiskFailed, DiskFull: the node must stop; the next start reads what is on
+            disk.
+            OutOfResources: nothing is lost; the same call may be made again.
         """
         batch, self._batch = self._batch, _Batch()
         self.must_sync = False
         return lambda: self._write(batch)
 
     def sync(self) -> None:
-        """Put everything remembered so far on the device, here and now."""
+        """Write and sync everything collected so far, and wait for it."""
         self.pop_writes()()
 
     def _write(self, batch: _Batch) -> None:
@@ -218,7 +231,7 @@ class Journal:
         self._allocated = size
 
     def _write_whole(self, batch: _Batch) -> None:
-        """Make the file anew beside the old one and put it in its place."""
+        """Write a new file and rename it to the place of the old one."""
         saved = batch.whole
         assert saved is not None
         bodies = [
@@ -244,7 +257,7 @@ class Journal:
     # Reading ----------------------------------------------------------------------------------
 
     def _replay(self, data: bytes) -> tuple[SavedState, bool, int]:
-        """(what the file holds, whether it has to be made anew, where the good part ends)"""
+        """Return (state, whether the file must be created anew, end of the valid part)."""
         scan = Scan(data, self._path)
         replay = _Replay(self._path)
         birth = _Birth("", b"")
@@ -272,7 +285,7 @@ class Journal:
 
 
 class _Replay:
-    """The state that a row of records leads to."""
+    """Builds the state from a sequence of records."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -280,9 +293,9 @@ class _Replay:
         self._snapshot: Snapshot | None = None
         self._entries: list[LogEntry] = []
         self._write_began_at = 0
-        """Where in the file the write began that the newest record belongs to."""
+        """Position in the file at which the write of the newest record began."""
         self._commit_before = 0
-        """The commit index as of the write before that one."""
+        """The commit index before that write."""
 
     def add_record(self, kind: RecordKind, body: bytes, synced: int) -> None:
         """Add one record, which was written when `synced` bytes of the file were on the device."""
@@ -308,8 +321,16 @@ class _Replay:
         self._entries.append(entry)
 
     def saved(self, *, trust_last_write: bool) -> SavedState:
-        """All of it. Without trust the commit index is the one before the last write, which may
-        have put it in front of entries that were torn off; as a hint it may be too old."""
+        """Return the state.
+
+        Args:
+            trust_last_write: False uses the commit index from before the last write, because old
+                versions wrote it before entries that may be torn off. A commit index may be too
+                old.
+
+        Raises:
+            StoreDamaged: there is no snapshot, or committed entries are missing.
+        """
         if self._snapshot is None:
             raise StoreDamaged(f"{self._name} does not begin with a snapshot; restore the file")
         last = self._snapshot.index + len(self._entries)

@@ -1,7 +1,7 @@
-"""The entries of one node in memory: what is stable, committed and applied among them.
+"""The log of one node in memory: which entries are stable, committed and applied.
 
-applied <= commit <= last and applied <= stable <= last. An entry is handed to the state machine
-only when it is both committed and stable here, so what was applied is found again after a crash.
+applied <= commit <= last and applied <= stable <= last. An entry is given to the state machine only
+when it is committed and stable on this node, so an applied entry still exists after a crash.
 """
 
 from collections import deque
@@ -12,42 +12,44 @@ from epochmq.raft.raft_messages import LogEntry, Snapshot, VotersAndLearners
 
 
 class RaftLog:
-    """Entries after a snapshot."""
+    """A snapshot and the entries after it."""
 
     def __init__(
         self, snapshot: Snapshot, entries: Sequence[LogEntry] = (), commit: int = 0
     ) -> None:
         self.snapshot = snapshot
-        """What stands before the first entry; index 0 at the very start."""
+        """The state before the first entry; index 0 in a new group."""
         self._entries = list(entries)
         self.stable = self.last_index
         self.applied = snapshot.index
         self.commit = max(snapshot.index, min(commit, self.last_index))
         self._handed = self.last_index
         self._writes: deque[int] = deque()
-        """The last index of each write under way; a truncation lowers them."""
+        """The last index of each running write; a truncation lowers them."""
 
     @property
     def last_index(self) -> int:
+        """Index of the last entry, or of the snapshot."""
         return self.snapshot.index + len(self._entries)
 
     @property
     def last_term(self) -> int:
+        """Term of the last entry, or of the snapshot."""
         return self._entries[-1].term if self._entries else self.snapshot.term
 
     def term_at(self, index: int) -> int | None:
-        """The term of the entry at `index`; None when it is not here."""
+        """Return the term of the entry at `index`; None if the entry is not here."""
         at = index - self.snapshot.index - 1
         if 0 <= at < len(self._entries):
             return self._entries[at].term
         return self.snapshot.term if at == -1 else None
 
     def is_fresh(self, last_index: int, last_term: int) -> bool:
-        """Whether a log that ends so holds all that this one may have committed (5.4.1)."""
+        """Whether a log with this end holds everything that this log may have committed (5.4.1)."""
         return (last_term, last_index) >= (self.last_term, self.last_index)
 
     def after(self, index: int, bytes_max: int, count_max: int) -> tuple[LogEntry, ...]:
-        """Entries from `index` + 1 on; at least one if there is any."""
+        """Return entries from `index` + 1 on; at least one if there is any."""
         start = index - self.snapshot.index
         check(start >= 0, "INV-02 entries before the snapshot were asked for")
         size = 0
@@ -60,7 +62,7 @@ class RaftLog:
         return tuple(taken)
 
     def append(self, entries: Sequence[LogEntry]) -> None:
-        """Add entries that follow the last one, or replace from the first of them on."""
+        """Add entries that follow the last one, or replace entries from the first of them on."""
         first = entries[0].index
         if first <= self.last_index:
             self._cut(first)
@@ -68,7 +70,7 @@ class RaftLog:
         self._entries.extend(entries)
 
     def _cut(self, first: int) -> None:
-        """Drop `first` and all after it."""
+        """Remove entry `first` and all after it."""
         check(first > self.commit, "INV-03 a committed entry is never cut (dledger#316)")
         del self._entries[first - self.snapshot.index - 1 :]
         self.stable = min(self.stable, first - 1)
@@ -78,9 +80,12 @@ class RaftLog:
     def merge(
         self, prev_index: int, prev_term: int, entries: Sequence[LogEntry]
     ) -> tuple[LogEntry, ...]:
-        """Add what a leader sent after a place where both logs agree; what was new of it.
+        """Add entries that a leader sent, after a position where both logs agree.
 
-        Entries that are here already stay: an old, reordered append cuts nothing (5.3).
+        Entries that are here already stay, so a late append removes nothing (5.3).
+
+        Returns:
+            The entries that are new.
         """
         check(self.term_at(prev_index) == prev_term, "INV-02 merged where the logs agree")
         for at, entry in enumerate(entries):
@@ -91,7 +96,7 @@ class RaftLog:
         return ()
 
     def agreement(self, index: int, term: int) -> tuple[int, int]:
-        """The last (index, term) at or before `index` that a log with `term` there may share."""
+        """Return the last (index, term) up to `index` that a log with `term` there may share."""
         index = min(index, self.last_index)
         if index < self.snapshot.index:
             return index, 0
@@ -103,7 +108,7 @@ class RaftLog:
         return self.snapshot.index, self.snapshot.term
 
     def commit_to(self, index: int) -> bool:
-        """Raise the commit index; whether it moved."""
+        """Raise the commit index. Return whether it changed."""
         check(index <= self.last_index, "INV-05 commit <= last (dledger#316)")
         if index <= self.commit:
             return False
@@ -119,26 +124,27 @@ class RaftLog:
 
     @property
     def has_unwritten(self) -> bool:
+        """Whether entries wait to be written."""
         return self._handed < self.last_index
 
     def pop_unwritten(self) -> tuple[LogEntry, ...]:
-        """Entries to write; they become stable by `written`, in the order they were taken."""
+        """Return entries to write; `written` makes them stable, in the same order."""
         new = tuple(self._entries[self._handed - self.snapshot.index :])
         self._handed = self.last_index
         self._writes.append(self.last_index)
         return new
 
     def written(self) -> None:
-        """The oldest write that was taken is on the device."""
+        """Note that the oldest running write is on the device."""
         self.stable = max(self.stable, self._writes.popleft())
 
     @property
     def applicable(self) -> int:
-        """How far entries may be applied now."""
+        """The last index that may be applied now."""
         return min(self.commit, self.stable)
 
     def pop_committed(self, count_max: int) -> tuple[LogEntry, ...]:
-        """Entries to apply, at most so many; they count as applied."""
+        """Return at most `count_max` entries to apply; they count as applied."""
         start = self.applied - self.snapshot.index
         stop = min(self.applicable - self.snapshot.index, start + count_max)
         entries = tuple(self._entries[start:stop]) if stop > start else ()
@@ -146,14 +152,14 @@ class RaftLog:
         return entries
 
     def found(self, members: VotersAndLearners) -> None:
-        """The group begins with these members; entries that follow are here already or to come."""
+        """Set the first members of a new group; entries may be here already."""
         check(self.snapshot.index == 0, "INV-02 a group is founded before its first entry")
         self.snapshot = Snapshot(0, 0, members)
 
     # Snapshots --------------------------------------------------------------------------------
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Take a leader's snapshot in place of everything."""
+        """Replace the whole log by a leader's snapshot."""
         check(snapshot.index > self.commit, "INV-05 a snapshot never goes back")
         self.snapshot = snapshot
         self._entries.clear()
@@ -161,7 +167,7 @@ class RaftLog:
         self.commit = self.stable = self.applied = self._handed = snapshot.index
 
     def compact(self, index: int, members: VotersAndLearners, data: bytes) -> Snapshot:
-        """Put the state machine's `data` in place of all entries up to `index`."""
+        """Replace all entries up to `index` by the state machine's `data`."""
         check(
             self.snapshot.index < index <= self.applied, "INV-04 only what was applied is compacted"
         )

@@ -1,6 +1,6 @@
-"""What nodes say to each other, and the values that they keep.
+"""Raft messages, entries and saved values, and their encoding.
 
-Every message names its sender, its receiver and the sender's term. Entries have an index from 1.
+Every message has its sender, its receiver and the sender's term. The first entry has index 1.
 """
 
 from enum import IntEnum
@@ -13,20 +13,20 @@ from epochmq.base import limits
 from epochmq.base.errors import PeerError
 
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-"""A number that fits a signed 64-bit field: an index, a term, milliseconds."""
+"""A number that fits a signed 64-bit field: an index, a term, or milliseconds."""
 
 NodeId = Annotated[str, Meta(min_length=1, max_length=limits.RAFT_NODE_NAME_LENGTH_MAX)]
-"""A node's name, such as n0."""
+"""Name of a node, for example n0."""
 
 
 class EntryKind(IntEnum):
-    """What an entry is for."""
+    """The purpose of an entry."""
 
     DATA = 0
     NO_OP = 1
-    """The first entry of every leader: with it everything before is committed (thesis 3.6.2)."""
+    """The first entry of every leader; when it is committed, all before it is (thesis 3.6.2)."""
     CHANGE = 2
-    """A whole new membership; in force from the moment it is in the log."""
+    """A complete new membership; in force as soon as it is in the log."""
 
 
 class LogEntry(Struct, frozen=True, array_like=True, gc=False):
@@ -39,7 +39,7 @@ class LogEntry(Struct, frozen=True, array_like=True, gc=False):
 
 
 Incarnation = Annotated[str, Meta(max_length=limits.RAFT_NODE_NAME_LENGTH_MAX)]
-"""Which disk of a node it is; empty for the one that the node began with."""
+"""Name of a node's disk; empty for its first disk."""
 
 Incarnations = Annotated[
     tuple[tuple[NodeId, Incarnation], ...], Meta(max_length=limits.RAFT_MEMBERS_MAX)
@@ -49,7 +49,7 @@ Names = Annotated[tuple[NodeId, ...], Meta(max_length=limits.RAFT_MEMBERS_MAX)]
 
 
 class VotersAndLearners(Struct, frozen=True, array_like=True):
-    """Who votes and who only learns; all sorted."""
+    """The voters and learners of a group; all tuples are sorted."""
 
     voters: Names
     learners: Names = ()
@@ -59,20 +59,22 @@ class VotersAndLearners(Struct, frozen=True, array_like=True):
     """Learners that vote when they have caught up: voters that lost a disk, and new voters."""
 
     def incarnation_of(self, node: str) -> str:
-        """The disk of `node` that the group knows."""
+        """Return the disk of `node` that the group knows."""
         return next((word for name, word in self.incarnations if name == node), "")
 
     @property
     def everyone(self) -> tuple[str, ...]:
+        """All members: voters, then learners."""
         return self.voters + self.learners
 
     @property
     def quorum(self) -> int:
+        """The number of voters in a majority."""
         return len(self.voters) // 2 + 1
 
 
 class Snapshot(Struct, frozen=True, array_like=True):
-    """The state machine after entry `index`, in place of all entries up to it."""
+    """The state machine after entry `index`; it replaces all entries up to it."""
 
     index: Count
     term: Count
@@ -81,7 +83,7 @@ class Snapshot(Struct, frozen=True, array_like=True):
 
 
 class HardState(Struct, frozen=True, array_like=True):
-    """What a node must not forget; `commit` is a hint that may be older than the truth."""
+    """The state that a node must keep over a restart; `commit` may be older than the true value."""
 
     term: Count = 0
     vote: NodeId | None = None
@@ -89,7 +91,7 @@ class HardState(Struct, frozen=True, array_like=True):
 
 
 class RaftMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
-    """Addressed and dated by the sender's term."""
+    """Base class of messages: sender, receiver, and the sender's term."""
 
     sender: NodeId
     to: NodeId
@@ -97,24 +99,24 @@ class RaftMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
 
 
 class Vote(RaftMessage, frozen=True, tag=1):
-    """Asks for a vote in `term`; with `pre` only whether it would be given (thesis 9.6)."""
+    """Asks for a vote in `term`; with `pre` only whether it would be granted (thesis 9.6)."""
 
     last_index: Count
     last_term: Count
     pre: bool = False
     transfer: bool = False
-    """The leader itself wants this election: its lease is no reason to refuse."""
+    """The leader itself wants this election, so its lease is no reason to refuse."""
 
 
 class VoteReply(RaftMessage, frozen=True, tag=2):
-    """`term` is the one asked for if granted, else the voter's own."""
+    """Answers a vote. `term` is the term asked for if granted, else the voter's own."""
 
     granted: bool
     pre: bool = False
 
 
 class AppendEntries(RaftMessage, frozen=True, tag=3):
-    """Entries that follow (prev_index, prev_term), and how far the leader has committed."""
+    """Entries that follow (prev_index, prev_term), and the leader's commit index."""
 
     prev_index: Count
     prev_term: Count
@@ -125,8 +127,11 @@ class AppendEntries(RaftMessage, frozen=True, tag=3):
 
 
 class AppendReply(RaftMessage, frozen=True, tag=4):
-    """Accepted: the log agrees up to `index`. Refused: the append after `index` did not fit, and
-    the logs may agree at `hint_index`, which has `hint_term`."""
+    """Answers an append.
+
+    Accepted: the log agrees up to `index`. Refused: the entries after `index` did not fit; the logs
+    may agree at `hint_index`, which has `hint_term`.
+    """
 
     index: Count
     refused: bool = False
@@ -136,7 +141,7 @@ class AppendReply(RaftMessage, frozen=True, tag=4):
 
 
 class Heartbeat(RaftMessage, frozen=True, tag=5):
-    """The leader lives; `sent_at_ms` is its own clock, echoed for its lease."""
+    """Shows that the leader lives; `sent_at_ms` is its own clock, which the reply returns."""
 
     commit: Count
     round: Count
@@ -144,7 +149,7 @@ class Heartbeat(RaftMessage, frozen=True, tag=5):
 
 
 class HeartbeatReply(RaftMessage, frozen=True, tag=6):
-    """The sender follows, as of that round."""
+    """Shows that the sender follows, as of that round."""
 
     round: Count
     sent_at_ms: Count
@@ -152,24 +157,24 @@ class HeartbeatReply(RaftMessage, frozen=True, tag=6):
 
 
 class Install(RaftMessage, frozen=True, tag=7):
-    """The entries needed are gone at the leader: take the snapshot instead."""
+    """A snapshot, sent when the leader does not have the needed entries any more."""
 
     snapshot: Snapshot
 
 
 class TimeoutNow(RaftMessage, frozen=True, tag=8):
-    """Leadership is handed over: stand for election at once."""
+    """Hands the leadership over: the receiver starts an election at once."""
 
 
 class Join(RaftMessage, frozen=True, tag=9):
-    """The sender's disk is empty, and it has seen these incarnations of empty members."""
+    """The sender's disk is empty; `seen` lists the incarnations of empty members that it knows."""
 
     incarnation: Incarnation
     seen: Incarnations
 
 
 class Welcome(RaftMessage, frozen=True, tag=10):
-    """A new group was founded, and these are its first members."""
+    """A new group was founded with these first members."""
 
     members: VotersAndLearners
 
@@ -186,15 +191,15 @@ AnyMessage = (
     | Join
     | Welcome
 )
-"""One type of the protocol's ten messages."""
+"""The union of the ten message types."""
 
 
-# Codec ---------------------------------------------------------------------------------------
-# Messages and memberships as bytes: one version byte, then MessagePack of bounded structs.
+# Encoding ------------------------------------------------------------------------------------
+# A message is one version byte, then MessagePack of structs with limits.
 
 
 VERSION = 1
-"""First byte of every message; another one is a peer we do not understand."""
+"""First byte of every message; a message with another version is refused."""
 
 _PREFIX = bytes([VERSION])
 _encoder = msgspec.msgpack.Encoder()
@@ -203,12 +208,12 @@ _members = msgspec.msgpack.Decoder(VotersAndLearners)
 
 
 def encode(message: AnyMessage) -> bytes:
-    """The bytes of one message."""
+    """Return the bytes of one message."""
     return _PREFIX + _encoder.encode(message)
 
 
 def decode(data: bytes) -> AnyMessage:
-    """The message in `data`; `PeerError` for anything else."""
+    """Decode one message. Raises `PeerError` for any other bytes."""
     if len(data) > limits.RAFT_MESSAGE_BYTES_MAX:
         raise PeerError(f"Raft message of {len(data)} bytes is over the limit")
     if data[:1] != _PREFIX:
@@ -221,12 +226,12 @@ def decode(data: bytes) -> AnyMessage:
 
 
 def encode_members(members: VotersAndLearners) -> bytes:
-    """What an entry of kind CHANGE holds."""
+    """Return the data of an entry of kind CHANGE."""
     return _encoder.encode(members)
 
 
 def decode_members(data: bytes) -> VotersAndLearners:
-    """The membership in a CHANGE entry; `PeerError` for anything else."""
+    """Decode the membership of a CHANGE entry. Raises `PeerError` for any other bytes."""
     try:
         return _members.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:

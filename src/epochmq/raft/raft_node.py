@@ -1,8 +1,8 @@
-"""A whole node: core, journal and what waits for the disk, composed without any waiting.
+"""A whole Raft node: core, journal and outbox, without waiting and without I/O of its own.
 
-The service and the simulator drive it alike: give it bytes, ticks and commands; carry out the
-effects of `take`; when `pending_sync` gives a call, run it anywhere and report with `synced`.
-While one sync runs, everything that arrives gathers for the next (group commit).
+The service and the simulator use it in the same way: they pass bytes, ticks and commands, execute
+the effects of `pop_effects`, run the call of `pending_sync` anywhere, and report its end with
+`synced`. Records that arrive during a sync are collected for the next one (group commit).
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ from epochmq.raft.raft_messages import EntryKind, LogEntry, VotersAndLearners, d
 
 @dataclass(frozen=True, slots=True)
 class SendBytes:
-    """Bytes for another node; may be lost."""
+    """Send bytes to another node; they may be lost."""
 
     node_id: str
     data: bytes
@@ -32,7 +32,7 @@ class SendBytes:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A command is decided. Indexes rise but have gaps: not every entry is a command."""
+    """A command is decided. Indexes rise with gaps, because not every entry is a command."""
 
     index: int
     term: int
@@ -41,7 +41,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """The state machine becomes what `snapshot` holds, which is its state after `index`."""
+    """Replace the state machine by `snapshot`, its state after `index`."""
 
     index: int
     snapshot: bytes
@@ -49,35 +49,35 @@ class Restore:
 
 @dataclass(frozen=True, slots=True)
 class ReadReady:
-    """The state machine now holds everything that was decided when the read was asked for."""
+    """The state machine now holds everything that was decided when the read was requested."""
 
     token: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReadFailed:
-    """This node does not lead (any more): ask the leader."""
+    """This node does not lead (any more); the caller must ask the leader."""
 
     token: int
 
 
 @dataclass(frozen=True, slots=True)
 class BecameLeader:
-    """This node leads and has applied everything that was decided before its term."""
+    """This node leads, and has applied everything that was decided before its term."""
 
     term: int
 
 
 @dataclass(frozen=True, slots=True)
 class LostLeadership:
-    """The leadership that `BecameLeader` told of is over; open proposals may still be decided."""
+    """The leadership of `BecameLeader` is over; open proposals may still be decided."""
 
     term: int
 
 
 @dataclass(frozen=True, slots=True)
 class MembersChanged:
-    """Another membership is in force: the nodes to have connections with."""
+    """Another membership is in force; its nodes need connections."""
 
     members: VotersAndLearners
 
@@ -104,18 +104,18 @@ class RaftNode:
         self._effects: list[Effect] = []
         self._outbox = Outbox(safe)
         self._number = 0
-        """Of the newest batch."""
+        """Number of the newest batch."""
         self._urgent = 0
-        """Of the newest batch that must be synced."""
+        """Number of the newest batch that must be synced."""
         self._synced = 0
-        """All batches up to this one are on the device."""
+        """All batches up to this number are on the device."""
         self._syncing: int | None = None
-        """The sync under way covers batches up to this one."""
+        """The running sync covers batches up to this number; None if no sync is running."""
         self._unsynced: deque[tuple[int, Ready]] = deque()
         self._reads: deque[tuple[int, int]] = deque()
         """(index that must be applied, token)"""
         self._told_term: int | None = None
-        """The term of which `BecameLeader` was told."""
+        """The term for which `BecameLeader` was reported."""
         self._applied = core.log.applied
         self._members = core.members
         self._confirmed = core.confirmation.given
@@ -137,10 +137,14 @@ class RaftNode:
         safe: Safeguards = SAFE,
         configured: Configured | None = None,
     ) -> "RaftNode":
-        """The node that the journal remembers; a new one starts with `bootstrap` as members.
+        """Make the node from its journal; a new journal starts with the members `bootstrap`.
 
-        A node that is to join a group starts with no members and learns of them. One that is
-        `configured` as a member, and has an empty disk, also waits to be confirmed.
+        A node that joins a group starts without members and learns them. A node that is
+        `configured` as a member and has an empty disk also waits for confirmation.
+
+        Raises:
+            StoreDamaged: the journal cannot be trusted.
+            StoreInUse: another process uses the journal.
         """
         incarnation = "" if bootstrap.voters or configured is None else draw_incarnation(rng)
         saved = journal.load(bootstrap, incarnation)
@@ -158,12 +162,14 @@ class RaftNode:
 
     @property
     def is_leader(self) -> bool:
-        """It leads, and `BecameLeader` was told of."""
+        """Whether it leads and `BecameLeader` was reported."""
         return self._told_term == self.core.term and self.core.leader is not None
 
     @property
     def lease_until_ms(self) -> int:
-        """While now is before this, nobody else can lead; 0 without. Ask anew at each use."""
+        """The time until which no other node can lead; 0 without a lease. Read it again at each
+        use.
+        """
         return self.core.lease_until_ms if self.is_leader else 0
 
     @property
@@ -172,12 +178,12 @@ class RaftNode:
 
     @property
     def confirmed(self) -> bool:
-        """False: its disk was empty, and it has no vote until the group knows it."""
+        """False: its disk was empty, and it has no vote until the group confirms the disk."""
         return self.core.confirmation.given
 
     @property
     def applied_index(self) -> int:
-        """The highest index of which effects were given."""
+        """The highest index for which effects were returned."""
         return self._applied
 
     def next_deadline(self) -> int:
@@ -189,9 +195,15 @@ class RaftNode:
     # Input ------------------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: int, sender: str | None = None) -> None:
-        """Bytes from another node; `PeerError` when they make no sense.
+        """Handle bytes from another node.
 
-        With a `sender` they must be from that node.
+        Args:
+            data: one message.
+            now: monotonic milliseconds.
+            sender: the node that must have sent it; None accepts any.
+
+        Raises:
+            PeerError: the bytes are no valid message, or come from another node.
         """
         message = decode(data)
         if sender not in (None, message.sender):
@@ -200,47 +212,50 @@ class RaftNode:
         self._pump()
 
     def tick(self, now: int) -> None:
-        """Call it at `next_deadline`; earlier does no harm."""
+        """Do what is due; call it at `next_deadline`. An earlier call does no harm."""
         self.core.tick(now)
         self._pump()
 
     def clock_stood_still(self, now: int) -> None:
-        """See `RaftCore.clock_stood_still`."""
+        """Note that the clock did not count some time; see `RaftCore.clock_stood_still`."""
         self.core.clock_stood_still(now)
         self._pump()
 
     def propose(self, data: bytes) -> int | None:
-        """The index that `data` gets if it is decided in this term; None: ask the leader.
+        """Propose a command. Return its index, or None if this node does not lead.
 
-        It is decided when `Apply` has this index and this term, and lost when it has another term.
+        The command is decided when `Apply` has this index and the present term. It is lost when
+        `Apply` has this index and another term.
         """
         index = self.core.propose(data)
         self._pump()
         return index
 
     def propose_change(self, kind: ChangeKind, node_id: str) -> int | None:
-        """See `RaftCore.propose_change`."""
+        """Propose a membership change; see `RaftCore.propose_change`."""
         index = self.core.propose_change(kind, node_id)
         self._pump()
         return index
 
     def read_index(self, token: int, now: int) -> None:
-        """Ask for `ReadReady(token)` or `ReadFailed(token)`."""
+        """Request `ReadReady(token)` or `ReadFailed(token)`."""
         self.core.read_index(token.to_bytes(8, "big"), now)
         self._pump()
 
     def transfer_to(self, node_id: str) -> bool:
-        """Hand leadership over; False when that is not possible."""
+        """Hand the leadership over. Return False if that is not possible."""
         possible = self.core.transfer_to(node_id)
         self._pump()
         return possible
 
     def compact(self, index: int, snapshot: bytes) -> bool:
-        """The state machine after `index`, which was applied, stands for all entries up to it.
+        """Replace all entries up to `index`, which is applied, by the state machine after it.
 
-        The journal shrinks with the next sync. False, and the log stays as it is: the snapshot is
-        over `RAFT_SNAPSHOT_BYTES_MAX`, so it could not be sent; or this node began with an empty
-        disk and does not know yet who the members were at that index.
+        The journal shrinks with the next sync.
+
+        Returns:
+            False, and the log stays as it is, if the snapshot exceeds `RAFT_SNAPSHOT_BYTES_MAX`, or
+            if this node began with an empty disk and does not know the members at that index.
         """
         if len(snapshot) > limits.RAFT_SNAPSHOT_BYTES_MAX or not self.core.knows_members_at(index):
             return False
@@ -249,7 +264,7 @@ class RaftNode:
         return True
 
     def _rewrite(self) -> None:
-        """Make the journal anew with the next sync, from all that the core has."""
+        """Write the journal anew with the next sync, from the state of the core."""
         self._journal.rewrite(self.core.saved())
         self._number += 1
         self._urgent = self._number
@@ -257,9 +272,9 @@ class RaftNode:
     # The disk ---------------------------------------------------------------------------------
 
     def pending_sync(self) -> Callable[[], None] | None:
-        """A blocking call to run elsewhere; None when nothing waits or one is running.
+        """Return a blocking call to run elsewhere; None if no data waits or a call is running.
 
-        When it raises, the node must be stopped: what it covered may be lost for good.
+        If the call raises an error, the node must stop: the data may be lost.
         """
         if self._syncing is not None or not self._journal.must_sync:
             return None
@@ -267,7 +282,7 @@ class RaftNode:
         return self._journal.pop_writes()
 
     def synced(self, now: int) -> None:
-        """The call that `pending_sync` gave is done."""
+        """Note that the call of `pending_sync` has finished."""
         assert self._syncing is not None
         self._synced, self._syncing = max(self._synced, self._syncing), None
         if self._safe.persist_before_reply:
@@ -275,7 +290,7 @@ class RaftNode:
         self._pump()
 
     def _report_written(self) -> None:
-        """Tell the core which batches are on the device."""
+        """Report to the core which batches are on the device."""
         while self._unsynced and self._unsynced[0][0] <= self._synced:
             _number, ready = self._unsynced.popleft()
             if ready.snapshot is not None:
@@ -285,12 +300,12 @@ class RaftNode:
     # Effects ----------------------------------------------------------------------------------
 
     def pop_effects(self) -> list[Effect]:
-        """Effects to carry out now, in their order."""
+        """Return the effects to execute now, in order."""
         effects, self._effects = self._effects, []
         return effects
 
     def _pump(self) -> None:
-        """Turn what the core has ready into effects."""
+        """Convert the work of the core into effects."""
         while self.core.has_ready():
             self._write_batch(self.core.ready())
         if self._confirmed != self.core.confirmation.given:

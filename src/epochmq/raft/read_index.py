@@ -1,8 +1,8 @@
-"""Reads that see everything committed before them (thesis 6.4).
+"""Linearizable reads: a read sees everything that was committed before it (thesis 6.4).
 
-A read takes the commit index of its moment and waits for a majority to say, to a heartbeat sent
-after that moment, that the leader still leads. A new leader first commits an entry of its own
-term; before that it does not know what is committed.
+A read takes the present commit index. It waits until a majority has answered a heartbeat that was
+sent later, which shows that the leader still leads. A new leader must first commit an entry of its
+own term, because it does not know the commit index before that.
 """
 
 from collections import deque
@@ -11,9 +11,9 @@ from msgspec import Struct
 
 
 class ReadState(Struct, frozen=True):
-    """The read `context` may be answered once everything up to `index` is applied.
+    """The result of a read request: the read may be answered when `index` is applied.
 
-    `index` None: it failed, the node does not lead (any more).
+    If `index` is None the read failed, because the node does not lead (any more).
     """
 
     context: bytes
@@ -21,11 +21,11 @@ class ReadState(Struct, frozen=True):
 
 
 class ReadIndex:
-    """The reads of one leader that wait, oldest first."""
+    """The waiting reads of one leader, oldest first."""
 
     def __init__(self) -> None:
         self._unborn: list[bytes] = []
-        """Asked before the term's first entry was committed."""
+        """Reads from before the first entry of the term was committed."""
         self._waiting: deque[tuple[int, int, bytes]] = deque()
         """(round needed, index, context)"""
 
@@ -33,13 +33,15 @@ class ReadIndex:
         return len(self._unborn) + len(self._waiting)
 
     def add(self, context: bytes, round_needed: int, commit: int) -> None:
+        """Add a read at index `commit` that waits for a majority to answer `round_needed`."""
         self._waiting.append((round_needed, commit, context))
 
     def add_unborn(self, context: bytes) -> None:
+        """Add a read that waits for the first entry of the term."""
         self._unborn.append(context)
 
     def born(self) -> list[bytes]:
-        """The term's first entry is committed: these reads may start now."""
+        """Return the reads that may start, now that the first entry of the term is committed."""
         reads, self._unborn = self._unborn, []
         return reads
 
@@ -49,7 +51,7 @@ class ReadIndex:
         return self._waiting[-1][0] if self._waiting else 0
 
     def confirmed(self, round_: int) -> list[ReadState]:
-        """A majority answered `round_`."""
+        """Return the reads that may be answered, after a majority answered round `round_`."""
         done = []
         while self._waiting and self._waiting[0][0] <= round_:
             _needed, index, context = self._waiting.popleft()
@@ -57,7 +59,7 @@ class ReadIndex:
         return done
 
     def fail(self) -> list[ReadState]:
-        """Leadership is lost."""
+        """Return all reads as failed, after the leadership was lost."""
         contexts = [*self._unborn, *(context for _round, _index, context in self._waiting)]
         self._unborn.clear()
         self._waiting.clear()

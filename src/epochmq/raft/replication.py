@@ -1,4 +1,4 @@
-"""A leader's half of replication: what goes to whom, and what a majority has.
+"""Replication by a Raft leader: what is sent to each follower, and what a majority has.
 
 One object lives as long as one leadership.
 """
@@ -42,12 +42,12 @@ class Followers:
         self.round = 0
         """Number of the newest round of heartbeats."""
         self._rounds_dropped = 0
-        """When a round up to this one was sent means nothing."""
+        """The send times of rounds up to this number are not known."""
 
     def follow(self, members: VotersAndLearners, now: int) -> None:
-        """Take a membership in: newcomers are probed, who left is forgotten.
+        """Set the membership: new members are probed, removed members are forgotten.
 
-        A member with another disk is a newcomer: what the old one had counts no more.
+        A member with another disk counts as new, because the data of its old disk is lost.
         """
         before, self._members = self._members, members
         others = [node for node in members.everyone if node != self._own_id]
@@ -65,13 +65,13 @@ class Followers:
     # Sending ----------------------------------------------------------------------------------
 
     def send_all(self, now: int) -> None:
-        """Send what is new to everybody whose window has room."""
+        """Send new entries to all followers whose window has room."""
         for node, progress in self.followers.items():
             if progress.next <= self._log.last_index:
                 self.send_append(node, progress, now)
 
     def send_append(self, node: str, progress: FollowerProgress, now: int) -> None:
-        """Send the next entries, or the snapshot when they are gone; may be an empty append."""
+        """Send the next entries, or the snapshot if they are gone; the append may be empty."""
         if not progress.may_send(self._options):
             return
         prev_term = self._log.term_at(progress.next - 1)
@@ -90,7 +90,7 @@ class Followers:
         progress.sent(prev + len(entries), sum(len(entry.data) for entry in entries))
 
     def _send_snapshot(self, node: str, progress: FollowerProgress, now: int) -> None:
-        """A node behind the deleted prefix (dledger#275) starts from the snapshot."""
+        """Send the snapshot to a node that needs entries which were removed (dledger#275)."""
         self._send(Install(self._own_id, node, self._term, self._log.snapshot))
         progress.sent_snapshot(self._log.snapshot.index, now)
 
@@ -109,7 +109,7 @@ class Followers:
     # Answers ----------------------------------------------------------------------------------
 
     def on_append_reply(self, reply: AppendReply, now: int) -> bool:
-        """Take an answer in and send what follows; whether the follower's match rose."""
+        """Handle an answer and send what follows. Return whether the follower's `match` rose."""
         progress = self.followers.get(reply.sender)
         if progress is None:
             return False
@@ -125,6 +125,7 @@ class Followers:
         return news
 
     def on_heartbeat_reply(self, reply: HeartbeatReply, now: int) -> None:
+        """Handle the answer to a heartbeat, and send entries that the follower lacks."""
         progress = self.followers.get(reply.sender)
         if progress is None:
             return
@@ -138,12 +139,12 @@ class Followers:
             self.send_append(reply.sender, progress, now)
 
     def drop_rounds(self) -> None:
-        """The clock did not count some time: nobody knows how long ago a round was sent."""
+        """Forget the send times of all rounds, because the clock did not count some time."""
         self._rounds_dropped = self.round
         for progress in self.followers.values():
             progress.round_sent_at = None
 
-    # What a majority has ----------------------------------------------------------------------
+    # Quorum -----------------------------------------------------------------------------------
 
     def _quorum(self, of: Callable[[FollowerProgress], int], own: int) -> int:
         values = [
@@ -153,19 +154,21 @@ class Followers:
         return reached_by_quorum(self._members, values)
 
     def matched(self, own_stable: int) -> int:
-        """The highest index that a majority has on its devices."""
+        """Return the highest index that a majority has on its devices."""
         return self._quorum(lambda progress: progress.match, own_stable)
 
     def confirmed_round(self) -> int:
-        """The newest round that a majority answered."""
+        """Return the newest round that a majority answered."""
         return self._quorum(lambda progress: progress.round, self.round)
 
     def heard_at(self, now: int) -> int:
-        """Since when a majority has not been silent."""
+        """Return the latest time since which a majority was heard."""
         return self._quorum(lambda progress: progress.heard_at, now)
 
     def round_sent_at(self, now: int) -> int | None:
-        """When the newest heartbeat was sent that a majority answered; None before the first."""
+        """Return when the newest heartbeat was sent that a majority answered; None before the
+        first.
+        """
         at = self._quorum(
             lambda progress: -1 if progress.round_sent_at is None else progress.round_sent_at, now
         )

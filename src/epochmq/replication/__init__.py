@@ -1,1 +1,1 @@
-"""L3: the log from master to followers: frames, the sync-state set, acknowledgements, transfer."""
+"""Replication of the log from master to followers: frames, sync-state set, acknowledgements."""

@@ -1,7 +1,7 @@
-"""When a send is acknowledged: how many replicas must hold it, and who waits for that.
+"""The acknowledgement policy: how many replicas must hold a message before a send is answered.
 
-`position` is the offset up to which the policy is satisfied; it is computed once for each
-acknowledgement that comes, and everything that waits below it is released in order.
+`position` is the offset up to which the policy is fulfilled. It is computed once for each
+acknowledgement of a follower. All sends up to it are answered in order.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from epochmq.replication.options import ReplicationOptions
 
 
 class AckStatus(Enum):
-    """What becomes of those who wait."""
+    """The result of a send that waits for replicas."""
 
     ACKED = "acknowledged by as many replicas as the options say"
     TIMEOUT = "stored, but not acknowledged in time"
@@ -29,7 +29,7 @@ NOTHING = -1
 
 
 def needed(options: ReplicationOptions, members: int) -> int:
-    """How many replicas of a set of `members` must hold a message, the master among them."""
+    """Return how many of `members` replicas, including the master, must hold a message."""
     if options.all_ack:
         return members
     if options.auto_in_sync_replicas:
@@ -38,10 +38,18 @@ def needed(options: ReplicationOptions, members: int) -> int:
 
 
 def position(in_sync: InSync, own: int, options: ReplicationOptions) -> int:
-    """Up to where enough members hold the log; `NOTHING` while the set is below the minimum.
+    """Return the offset up to which enough members hold the log.
 
-    Distinct members count, and only members: what only a learner or a follower outside of the set
-    holds is lost when the master is.
+    Only members count, each once: data that only a learner or a follower outside of the set holds
+    is lost with the master.
+
+    Args:
+        in_sync: the sync-state set.
+        own: end of the master's own log in bytes.
+        options: the policy.
+
+    Returns:
+        The offset in bytes, or `NOTHING` while the set is smaller than the minimum.
     """
     if len(in_sync.committed) < options.min_in_sync_replicas:
         return NOTHING
@@ -56,7 +64,9 @@ def position(in_sync: InSync, own: int, options: ReplicationOptions) -> int:
 
 
 class WaitingSends:
-    """Groups of sends, by the offset where each ends, in the log's order."""
+    """Groups of sends that wait for replicas, by the offset of their end, in the order
+    of the log.
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, int, Done]] = deque()
@@ -67,7 +77,16 @@ class WaitingSends:
         return len(self._waiting)
 
     def add(self, offset: int, deadline_at_ms: int, done: Done) -> None:
-        """Call `done` once; offsets come in the log's order."""
+        """Call `done` once, when `offset` is acknowledged or the deadline is over.
+
+        Offsets must come in the order of the log. If too many sends wait, `done` gets TIMEOUT at
+        once.
+
+        Args:
+            offset: end of the sends in bytes.
+            deadline_at_ms: monotonic deadline.
+            done: called with the result.
+        """
         if len(self._waiting) >= ACK_WAITS_MAX:
             self.timed_out += 1
             done(AckStatus.TIMEOUT)
@@ -75,30 +94,32 @@ class WaitingSends:
             self._waiting.append((offset, deadline_at_ms, done))
 
     def is_first(self, offset: int) -> bool:
-        """Whether nobody waits for less: who asks again for an old offset need not queue up behind
-        those whose own are not held yet."""
+        """Whether no send waits for a smaller offset, so that a repeated request for an old offset
+        need not wait behind newer ones.
+        """
         return not self._waiting or offset <= self._waiting[0][0]
 
     def release(self, position: int) -> None:
-        """Everything up to `position` is held by enough replicas."""
+        """Answer all sends up to `position`, which enough replicas hold."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= position:
             self.released += 1
             waiting.popleft()[2](AckStatus.ACKED)
 
     def expire(self, now: int) -> None:
-        """Whose deadline has passed learns it; deadlines rise as offsets do, or nearly so."""
+        """Answer the sends whose deadline is over; deadlines rise nearly as offsets do."""
         waiting = self._waiting
         while waiting and waiting[0][1] <= now:
             self.timed_out += 1
             waiting.popleft()[2](AckStatus.TIMEOUT)
 
     def fail(self, status: AckStatus) -> None:
-        """All that wait get `status`."""
+        """Answer all waiting sends with `status`."""
         waiting, self._waiting = self._waiting, deque()
         for _offset, _deadline, done in waiting:
             done(status)
 
     @property
     def first_deadline(self) -> int | None:
+        """The deadline of the first waiting send, or None."""
         return self._waiting[0][1] if self._waiting else None

@@ -1,4 +1,4 @@
-"""The copying side of a node: its master's log comes in on one link, whatever the protocol."""
+"""The copying side of a node: the log of its master arrives over one link."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -38,70 +38,72 @@ class Copier(Protocol):
 
 
 class Copying(ABC):
-    """What the caller of a node tells it about the link to the master."""
+    """The events of the link to the master, which the caller of a node reports."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.read_clock: Callable[[], int] = lambda: self._now
-        """Monotonic time for what is called back by the store or a thread."""
+        """Returns monotonic ms for callbacks of the store or of a thread."""
         self._out: list[Outward] = []
         self._now = 0
         self._wall = 0
 
     def pop_effects(self) -> list[Outward]:
-        """What is to be done outside, in order; once."""
+        """Return the effects for the caller, in order; each is returned once."""
         out, self._out = self._out, []
         return out
 
     @property
     @abstractmethod
     def _copier(self) -> Copier | None:
-        """The core, while this broker copies."""
+        """The core, while this broker copies; else None."""
 
     @abstractmethod
     def _carry_out(self, effects: Effects) -> None: ...
 
     @property
     def reading(self) -> bool:
-        """Whether the master's bytes may be given now."""
+        """Whether bytes of the master may be given now."""
         return self._copier is not None and self._copier.wants
 
     @property
     def established(self) -> bool:
-        """Whether master and copier agree, and log flows."""
+        """Whether the handshake succeeded, so that log is transferred."""
         return self._copier is not None and self._copier.state is LinkState.TRANSFER
 
     @property
     def whole_end(self) -> int:
-        """Up to here the log is whole, checked records."""
+        """The offset up to which the log has complete, checked records."""
         return self.store.whole_end
 
     @property
     def suspended(self) -> bool:
-        """Whether a person must help before there is any use in dialling."""
+        """Whether an operator must help before a connection makes sense."""
         return self._copier is not None and self._copier.state is LinkState.SUSPEND
 
     def dialled(self, now: int) -> None:
-        """The connection to the master stands."""
+        """Note that the connection to the master is open."""
         self._now = now
         if self._copier is not None:
             self._carry_out(self._copier.connected(now))
 
     def received(self, data: bytes | bytearray | memoryview, now: int, wall: int = 0) -> None:
-        """Bytes from the master; only while `reading`."""
+        """Handle bytes of the master; only while `reading`."""
         self._now, self._wall = now, wall
         if self._copier is not None:
             self._carry_out(self._copier.receive(data, now))
 
     def direct_space(self, least: int = 1) -> memoryview | None:
-        """Where the next bytes may be received right into the log, if they are `least` or more."""
+        """Return log space into which the next bytes may be received, if at least `least` are
+        expected.
+        """
         copier = self._copier
         if copier is None or copier.direct < least:
             return None
         return self.store.raw_space(copier.direct)
 
     def direct_received(self, count: int, now: int, wall: int = 0) -> None:
-        """So many bytes lie in `direct_space` now."""
+        """Note that `count` bytes were received into `direct_space`."""
         self._now, self._wall = now, wall
         if self._copier is None:
             return
@@ -113,13 +115,13 @@ class Copying(ABC):
         self._carry_out(self._copier.wrote(count, now))
 
     def hung_up(self, now: int) -> None:
-        """The connection to the master is gone."""
+        """Note that the connection to the master is closed."""
         self._now = now
         if self._copier is not None:
             self._copier.closed()
 
     def _await_sync(self, offset: int) -> None:
-        """Tell the core once the device has the log as far as `offset`."""
+        """Tell the core when the device has the log up to `offset`."""
         copier = self._copier
         if copier is None:
             return
@@ -134,7 +136,7 @@ class Copying(ABC):
             self.store.on_append()  # wakes the group commit
 
     def _give_up(self, reason: str) -> None:
-        """This connection cannot go on; another one will begin from what is really here."""
+        """Close this connection; the next one begins with what is really in the log."""
         if self._copier is not None:
             self._copier.closed()
         self._out += [Trouble(reason), Close(OWN_LINK, reason)]

@@ -1,20 +1,20 @@
-"""The follower's side of replication: handshake, truncation, log in, acknowledgements out.
+"""The follower's side of replication: handshake, truncation, copying, acknowledgements.
 
     READY --connected--> HANDSHAKE --reply, truncation--> TRANSFER
-                                   --no common point----> SUSPEND, until a person has helped
+                                   --no common point----> SUSPEND, until an operator has helped
 
-The reply is looked at before anything is believed: a peer whose last epoch is below the one that
-the controller gave has been deposed. The log is cut where it parts from the
-master's, durably, before anything else happens (rocketmq#10666), and never below what was confirmed
-here (INV-15), unless the controllers say that an unclean election began an epoch after the last one
-of this log: then a person has agreed to the loss, and the bytes are kept in `cut/`. What is left is
-acknowledged at once; that is where the master begins.
+The follower checks the reply first: a peer whose last epoch is smaller than the epoch from the
+controller is deposed. The log is cut durably where it differs from the master's, before anything
+else happens (rocketmq#10666). It is never cut below the confirmed offset (INV-15), except if the
+controllers report an unclean election after the last epoch of this log. In this case an operator
+accepted the loss, and the bytes are kept in `cut/`. The rest of the log is acknowledged at once,
+and the master sends from there.
 
-An epoch's entry is durable before the first of its bytes is written (INV-14): the reply names all
-epochs, and those that a frame reaches are persisted before its body is taken. Frames must follow
-each other without gap or overlap.
+The entry of an epoch is durable before its first byte is written (INV-14): the reply names all
+epochs, and those that a frame reaches are saved before its body is taken. Frames must follow each
+other without gap or overlap.
 
-While an effect that `resumed` must follow is carried out, the core is on hold and takes no bytes.
+While an effect runs that `resumed` must follow, the core takes no bytes.
 """
 
 from collections.abc import Sequence
@@ -53,15 +53,28 @@ from epochmq.replication.replication_effects import (
 from epochmq.replication.replication_ports import EpochView, LogView
 
 ANSWER_MS = 100
-"""A master's heartbeat is answered unless it was told something so shortly before: a master whose
-lease ends must know who is there (ADR 0044)."""
+"""A heartbeat of the master is answered unless the follower sent something less than this time ago:
+a master whose lease ends must know which members are there (ADR 0044)."""
 
 HANDSHAKE_MS = 5000
-"""A master that has not answered the handshake by then is given up."""
+"""The connection is closed if the master does not answer the handshake within this time."""
 
 
 class FollowerCore:
-    """One follower of one master, over any number of connections, one after the other."""
+    """One follower of one master, over any number of connections, one after the other.
+
+    Args:
+        log: the log.
+        epochs: the epochs of the log.
+        options: the options.
+        own_id: broker id of this follower.
+        epoch: the master's epoch, from the controller.
+        learner: whether this follower is a learner.
+        unclean_epoch: the last epoch that began with an unclean election; 0 if there is none.
+        generation: the replication protocol to use.
+        own_address: address of this follower, for protocols without ids.
+        safeguards: switches of the simulator.
+    """
 
     def __init__(
         self,
@@ -79,16 +92,16 @@ class FollowerCore:
     ) -> None:
         self.state = LinkState.READY
         self.epoch = epoch
-        """The master's, as the controller gave it."""
+        """The master's epoch, from the controller."""
         self.unclean_epoch = unclean_epoch
-        """The last epoch that an unclean election began, by the controllers' word; 0: none."""
+        """The last epoch that began with an unclean election, from the controllers; 0: none."""
         self.session = 0
         """Counts connections and their ends."""
         self.held = False
-        """Nothing is taken until `resumed`."""
+        """No bytes are taken until `resumed`."""
         self.received_bytes = 0
         self.suspended: str | None = None
-        """Why a person must help."""
+        """Why an operator must help."""
         self.master_end = 0
         self._log = log
         self._epochs = epochs
@@ -101,7 +114,7 @@ class FollowerCore:
         self._inbox = bytearray()
         self._reply: HandshakeReply | None = None
         self._entries: list[tuple[int, int]] = []
-        """The master's epochs, by number."""
+        """The master's epochs, in order."""
         self._last_epoch = -1
         self._late: tuple[tuple[int, int], ...] = ()
         self._end = 0
@@ -111,24 +124,24 @@ class FollowerCore:
         self._acked = -1
         self._awaiting = False
         self._asked = False
-        """A heartbeat came that is not answered yet."""
+        """A heartbeat arrived and is not answered yet."""
         self.read_at_ms = 0
         self.written_at_ms = 0
         self._received_before = 0
         self._log_at_ms: int | None = None
-        """Since when log is due but only heartbeats come; None once that was told."""
+        """Since when log is expected but only heartbeats arrive; None after that was reported."""
 
     # The connection ---------------------------------------------------------------------------
 
     def connected(self, now: int) -> Effects:
-        """A connection to the master stands: shake hands, in one write."""
+        """Note that the connection is open. Return the handshake, to be sent in one write."""
         self._forget()
         self.state = LinkState.HANDSHAKE
         self.read_at_ms = self.written_at_ms = self._log_at_ms = now
         return [SendData(OWN_LINK, self._hello)]
 
     def closed(self) -> None:
-        """The connection is gone."""
+        """Note that the connection is closed."""
         self._forget()
         if self.state is not LinkState.SUSPEND:
             self.state = LinkState.READY
@@ -156,11 +169,15 @@ class FollowerCore:
 
     @property
     def direct(self) -> int:
-        """So many of the next bytes are log and may be received right into it (`wrote`)."""
+        """How many of the next bytes belong to the log and may be received into it directly
+        (`wrote`).
+        """
         return 0 if self.held or self._inbox else self._body_left
 
     def receive(self, data: bytes | bytearray | memoryview, now: int) -> Effects:
-        """Bytes from the master; the effects may refer to `data`. Breaches close the link."""
+        """Handle bytes of the master; the effects may refer to `data`. Invalid bytes close the
+        link.
+        """
         self.read_at_ms = now
         if self._inbox:
             self._inbox += data
@@ -175,7 +192,7 @@ class FollowerCore:
         return effects
 
     def wrote(self, count: int, now: int) -> Effects:
-        """`count` bytes of log were received right into it."""
+        """Note that `count` bytes of log were received directly into it."""
         self.read_at_ms = now
         effects: Effects = []
         self._grew(count, effects)
@@ -183,7 +200,7 @@ class FollowerCore:
         return effects
 
     def resumed(self, session: int, now: int) -> Effects:
-        """An effect that held the core was carried out, begun in `session`."""
+        """Note that an effect which stopped the core has ended; it began in `session`."""
         if session != self.session or not self.held:
             return []
         self.held = False
@@ -205,7 +222,7 @@ class FollowerCore:
         effects.append(Close(OWN_LINK, reason))
 
     def _consume(self, view: memoryview, effects: Effects, now: int) -> None:
-        """Use up whole frames and pieces of bodies; keep the rest for later."""
+        """Handle complete frames and parts of bodies; keep the rest for later."""
         at = 0
         while not self.held:
             left = len(view) - at
@@ -234,7 +251,7 @@ class FollowerCore:
     # The handshake ----------------------------------------------------------------------------
 
     def _shake(self, view: memoryview, effects: Effects, now: int) -> int:
-        """Bytes used; 0 when the reply is not whole yet."""
+        """Return the number of bytes used; 0 while the reply is incomplete."""
         if self._reply is None:
             if len(view) < self._reply_bytes:
                 return 0
@@ -257,7 +274,7 @@ class FollowerCore:
     def _compare(
         self, reply: HandshakeReply, entries: list[tuple[int, int]], effects: Effects, now: int
     ) -> None:
-        """Find where the logs part, and cut there."""
+        """Find where the two logs differ, and cut there."""
         log = self._log
         self._entries = entries
         self.master_end = reply.end
@@ -265,7 +282,7 @@ class FollowerCore:
         if log.start == log.end:
             effects.append(Truncate(log.end, "nothing is here yet"))
             return
-        # The half of a record that came last is not ours: nobody was told that it is here.
+        # An incomplete record at the end does not count, because it was never acknowledged.
         point = self._epochs.consistent_point(log.whole, entries, reply.end, log.confirmed)
         lost = self._why_lost(point)
         if point is not None and lost is None:
@@ -292,7 +309,7 @@ class FollowerCore:
         return None
 
     def suspend(self, reason: str, effects: Effects) -> None:
-        """Stop until a person has decided; the replica stays out of the set."""
+        """Stop until an operator has decided; the replica stays outside of the sync-state set."""
         again = self.suspended == reason
         self._drop(reason, effects)
         self.state = LinkState.SUSPEND
@@ -305,7 +322,10 @@ class FollowerCore:
             )
 
     def _transfer(self, effects: Effects, now: int) -> None:
-        """The log agrees with the master's; tell where to begin (Java waits 5 s with this)."""
+        """Start the transfer, after the logs agree.
+
+        The first acknowledgement says where to begin; a Java master waits up to 5 s for it.
+        """
         self.state = LinkState.TRANSFER
         self.suspended = None
         self._last_epoch = self._epochs.last_epoch
@@ -317,7 +337,7 @@ class FollowerCore:
     # Log --------------------------------------------------------------------------------------
 
     def _head(self, head: TransferHead, effects: Effects) -> None:
-        """The next `body_bytes` bytes are log, once everything about them is in order."""
+        """Check the head of a frame; its next `body_bytes` bytes are log."""
         if head.offset != self._end:
             if self._log.start != self._end or self._acked != self._end or head.offset < 0:
                 raise PeerError(f"log from {head.offset}, where {self._end} is next")
@@ -338,7 +358,7 @@ class FollowerCore:
         self._confirmed = max(self._confirmed, head.confirmed)
 
     def _begin_at(self, offset: int, effects: Effects) -> None:
-        """An empty log begins where the master's does, at a file's start."""
+        """Begin an empty log where the master's begins, at the start of a file."""
         if offset % self._log.file_bytes:
             raise PeerError(f"the first byte of a log cannot be {offset}, inside a file")
         self._end = self._acked = offset
@@ -346,7 +366,7 @@ class FollowerCore:
         effects.append(Reset(offset))
 
     def _learn(self, head: TransferHead) -> None:
-        """Check the frame's epoch against all that is known."""
+        """Check the epoch of a frame against all known epochs."""
         if head.epoch < 0 and not head.body_bytes:
             return
         known = dict(self._entries).get(head.epoch)
@@ -365,7 +385,7 @@ class FollowerCore:
             raise PeerError(f"epoch {head.epoch} began at {known}, now at {head.epoch_start}")
 
     def _due(self, offset: int, size: int) -> tuple[tuple[int, int], ...]:
-        """Epochs that begin no later than the bytes `[offset, offset + size)` do."""
+        """Return the epochs that begin not later than the bytes `[offset, offset + size)`."""
         return tuple(
             (epoch, start)
             for epoch, start in self._entries
@@ -393,7 +413,7 @@ class FollowerCore:
     # Acknowledgements -------------------------------------------------------------------------
 
     def _finish(self, effects: Effects, now: int) -> None:
-        """After each piece: what may be read here, and one acknowledgement."""
+        """Advance the confirmed offset and acknowledge, after each piece of data."""
         if self.state is not LinkState.TRANSFER or self.held:
             return
         confirmed = min(self._confirmed, self._end)
@@ -407,14 +427,14 @@ class FollowerCore:
         self._asked = False
 
     def _ack_again(self, effects: Effects, now: int) -> None:
-        """Nothing is new: this follower is there, and still follows."""
+        """Repeat the last acknowledgement, which shows that this follower is alive."""
         empty = self._log.start == self._log.end
         self._ack(0 if empty else self._acked, effects, now)
 
     def acknowledge(self, now: int) -> Effects:
-        """All bytes given so far are in the log: tell the master of the whole records in it.
+        """Acknowledge the complete records, after all bytes given so far are in the log.
 
-        With SYNC_FLUSH only once they are on the device.
+        With SYNC_FLUSH they are acknowledged only when they are on the device.
         """
         effects: Effects = []
         if self.state is not LinkState.TRANSFER or self.held or self._awaiting:
@@ -430,7 +450,7 @@ class FollowerCore:
         return effects
 
     def synced(self, session: int, now: int) -> Effects:
-        """The log was synced as far as `AwaitSync` of `session` asked, or further."""
+        """Note that the log was synced as far as `AwaitSync` of `session` asked, or further."""
         if session != self.session or not self._awaiting:
             return []
         self._awaiting = False
@@ -448,7 +468,7 @@ class FollowerCore:
     # Time -------------------------------------------------------------------------------------
 
     def tick(self, now: int) -> Effects:
-        """Heartbeats of ours, silence of theirs."""
+        """Send heartbeats, and close the connection to a silent master."""
         effects: Effects = []
         if self.state is LinkState.HANDSHAKE and not self.held:
             if now - self.written_at_ms >= HANDSHAKE_MS:
@@ -462,7 +482,7 @@ class FollowerCore:
         return effects
 
     def _check_starved(self, effects: Effects, now: int) -> None:
-        """The master has more, but sends heartbeats only: it does not keep what comes next here."""
+        """Report a master that has more log but sends only heartbeats: it lacks the next bytes."""
         since = self._log_at_ms
         if since is None or self.received_bytes > self._received_before:
             self._log_at_ms = None
@@ -476,7 +496,7 @@ class FollowerCore:
             )
 
     def next_deadline(self, now: int) -> int:
-        """No later than this `tick` should be called."""
+        """Return when `tick` must be called at the latest."""
         options = self._options
         if self.state is LinkState.HANDSHAKE:
             return self.written_at_ms + HANDSHAKE_MS
@@ -488,7 +508,7 @@ class FollowerCore:
         return now + options.heartbeat_ms
 
     def statistics(self) -> dict[str, int]:
-        """Plain figures."""
+        """Return the state as numbers."""
         return {
             "state": int(self.state),
             "acknowledged": self._acked,

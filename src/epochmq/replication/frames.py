@@ -1,6 +1,6 @@
-"""The frames between a master and its followers, byte for byte as RocketMQ's (-5.3).
+"""The frames between a master and its followers, with the same bytes as RocketMQ.
 
-Big endian. Follower to master:
+Big-endian. Follower to master:
 
     handshake  state i32 = 1 | from last file i16 | learner i16 | id i64                 (G2)
                state i32 = 1 | from last file i16 | learner i16 | length i32 | address   (G1)
@@ -10,12 +10,12 @@ Master to follower:
 
     reply      state i32 = 1 | body bytes i32 | end i64 | epoch i32                      (G1B, G2)
                ... | 0 i64 | 0 i64                                                       (G1A)
-               body: an entry an epoch, ascending: epoch i32 | start i64
+               body: an entry per epoch, ascending: epoch i32 | start i64
     transfer   state i32 = 2 | body bytes i32 | offset i64 | epoch i32 | epoch start i64 |
-               confirmed i64, then that many bytes of the log; none is a heartbeat
+               confirmed i64, then that many bytes of the log; no bytes are a heartbeat
 
-There is no version field. What a follower speaks is seen from its handshake alone: in G1 bytes 8 to
-11 are a length of 1 to 50, in G2 they are the upper half of an id below 2^32, zero.
+There is no version field. The handshake alone shows the protocol of a follower: in G1 bytes 8 to 11
+are a length of 1 to 50, in G2 they are the upper half of an id below 2^32, which is zero.
 """
 
 import struct
@@ -34,7 +34,7 @@ from epochmq.base.ports import Buffer
 
 
 class LinkState(IntEnum):
-    """What a link does; only HANDSHAKE and TRANSFER are ever sent."""
+    """The state of a link; only HANDSHAKE and TRANSFER are ever sent."""
 
     READY = 0
     HANDSHAKE = 1
@@ -44,7 +44,7 @@ class LinkState(IntEnum):
 
 
 class ReplicationProtocol(Enum):
-    """Which RocketMQ speaks so."""
+    """The replication protocol, by the first RocketMQ version that uses it."""
 
     G1A = "5.0.0"
     G1B = "5.1.0"
@@ -72,7 +72,7 @@ REPLY_BYTES = {ReplicationProtocol.G1A: 36, ReplicationProtocol.G1B: 20, Replica
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A follower's handshake; `follower_id` in G2, `address` in G1."""
+    """A follower's handshake: `follower_id` in G2, `address` in G1."""
 
     from_last_file: bool
     learner: bool
@@ -86,14 +86,14 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """A follower's report: `offset` is the end of its log."""
+    """A follower's acknowledgement: `offset` is the end of its log in bytes."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class HandshakeReply:
-    """Head of a master's handshake reply."""
+    """The head of a master's reply to a handshake."""
 
     body_bytes: int
     end: int
@@ -102,7 +102,7 @@ class HandshakeReply:
 
 @dataclass(frozen=True, slots=True)
 class TransferHead:
-    """Head of a piece of log; `body_bytes` 0 is a heartbeat."""
+    """The head of a piece of log; `body_bytes` 0 is a heartbeat."""
 
     body_bytes: int
     offset: int
@@ -111,11 +111,11 @@ class TransferHead:
     confirmed: int
 
 
-# What a follower sends ---------------------------------------------------------------------------
+# Frames of a follower ----------------------------------------------------------------------------
 
 
 def encode_hello(hello: Hello) -> bytes:
-    """The handshake in one piece: Java's master misreads one that is split (H9)."""
+    """Return the handshake, to be sent in one piece: Java's master misreads a split one (H9)."""
     flags = (LinkState.HANDSHAKE, hello.from_last_file, hello.learner)
     if hello.address is None:
         return _HELLO.pack(*flags, hello.follower_id)
@@ -124,13 +124,15 @@ def encode_hello(hello: Hello) -> bytes:
 
 
 def encode_ack(offset: int) -> bytes:
+    """Return an acknowledgement of the log up to `offset`."""
     return _ACK.pack(LinkState.TRANSFER, offset)
 
 
 def decode_from_follower(data: Buffer, at: int = 0) -> tuple[Hello | Ack, int] | None:
-    """The frame at `at` and where the next one begins; None when it is not whole yet.
+    """Return the frame at `at` and its end; None while the frame is incomplete.
 
-    `PeerError` for anything that no follower sends.
+    Raises:
+        PeerError: no follower sends such bytes.
     """
     left = len(data) - at
     if left < 4:
@@ -165,11 +167,13 @@ def _text(data: Buffer, start: int, end: int) -> str:
         raise PeerError(f"a handshake whose address is no text: {error}") from None
 
 
-# What a master sends -----------------------------------------------------------------------------
+# Frames of a master ------------------------------------------------------------------------------
 
 
 def encode_reply(generation: ReplicationProtocol, end: int, entries: Entries) -> bytes:
-    """Handshake reply with the newest entries that a Java follower has room for."""
+    """Return the reply to a handshake, with as many of the newest epochs as a Java follower
+    accepts.
+    """
     entries = entries[-EPOCHS_SENT_MAX:]
     epoch = entries[-1][0] if entries else -1
     head = _REPLY.pack(LinkState.HANDSHAKE, len(entries) * ENTRY_BYTES, end, epoch)
@@ -179,7 +183,7 @@ def encode_reply(generation: ReplicationProtocol, end: int, entries: Entries) ->
 
 
 def decode_reply(data: Buffer) -> HandshakeReply:
-    """Head of the reply in `data`, which is whole; `PeerError` when it is none."""
+    """Decode the head of a complete reply. Raises `PeerError` if it is invalid."""
     state, body_bytes, end, epoch = _REPLY.unpack_from(data)
     if state != LinkState.HANDSHAKE:
         raise PeerError(f"a master answered the handshake with state {state}")
@@ -189,7 +193,7 @@ def decode_reply(data: Buffer) -> HandshakeReply:
 
 
 def decode_entries(data: Buffer) -> list[tuple[int, int]]:
-    """The epochs of a reply's body; `PeerError` unless they rise."""
+    """Decode the epochs of a reply. Raises `PeerError` unless they rise."""
     entries: list[tuple[int, int]] = list(_ENTRY.iter_unpack(data))
     for (epoch, start), (next_epoch, next_start) in pairwise(entries):
         if next_epoch <= epoch or next_start < start:
@@ -202,11 +206,12 @@ def decode_entries(data: Buffer) -> list[tuple[int, int]]:
 def encode_transfer(
     body_bytes: int, offset: int, epoch: int, epoch_start: int, confirmed: int
 ) -> bytes:
+    """Return the head of a piece of log; `body_bytes` 0 is a heartbeat."""
     return _TRANSFER.pack(LinkState.TRANSFER, body_bytes, offset, epoch, epoch_start, confirmed)
 
 
 def decode_transfer(data: Buffer, at: int = 0) -> TransferHead:
-    """The head at `at`, which is whole; `PeerError` when it is none."""
+    """Decode the complete head at `at`. Raises `PeerError` if it is invalid."""
     state, body_bytes, offset, epoch, epoch_start, confirmed = _TRANSFER.unpack_from(data, at)
     if state != LinkState.TRANSFER:
         raise PeerError(f"a master sent state {state} where log was due")

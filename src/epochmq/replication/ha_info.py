@@ -1,4 +1,4 @@
-"""The state of replication as RocketMQ's administrators see it (HARuntimeInfo, request 907)."""
+"""The state of replication in RocketMQ's form for administrators (HARuntimeInfo, request 907)."""
 
 from collections.abc import Mapping
 
@@ -15,8 +15,19 @@ def ha_info(
     wall: int,
     speeds: Speeds,
 ) -> dict[str, object]:
-    """`peers`: the addresses of followers by link. What the master has flushed a follower is told
-    by other ways (`broker/requests/replica_handlers.py`)."""
+    """Return HARuntimeInfo as a dict.
+
+    A follower learns the flush offset of its master in another way
+    (`broker/requests/replica_handlers.py`), so it is not included.
+
+    Args:
+        node: the node.
+        peers: addresses of the followers, by link.
+        master_address: address of the master, at a follower.
+        now: monotonic ms.
+        wall: Unix ms.
+        speeds: bytes per second, by link.
+    """
     end = node.store.pointers.appended
     master, follower = node.master, node.follower
     links: list[dict[str, object]] = []
@@ -56,5 +67,5 @@ def ha_info(
 
 
 def moment(at_ms: int, now: int, wall: int) -> int:
-    """Wall time of a monotonic instant; 0 for none."""
+    """Return the Unix ms of a monotonic time; 0 for none."""
     return wall - (now - at_ms) if at_ms else 0

@@ -1,20 +1,20 @@
-"""The sync-state set as its master keeps it: who counts, what is confirmed, who comes and goes.
+"""The sync-state set at its master: its members, the confirmed offset, and changes of the set.
 
-The controller owns the set. The master proposes changes, one at a time, and until it knows the
-outcome it counts the union of the committed set and of everything it ever proposed on top of it
-(rocketmq#5663, KIP-497): a member that may be in counts, one that may still be in too. Thus adding
-takes effect at once and removing only when it is committed, and an answer that never came leaves
-the union in force until a set with a newer `set_epoch` is seen.
+The controller owns the set. The master proposes changes, one at a time. Until it knows the result,
+it counts the union of the committed set and of everything that it proposed since (rocketmq#5663,
+KIP-497). So a member that may be in the set counts, and so does one that may still be in it: adding
+has effect at once, removing only when it is committed. After an answer is lost, the union counts
+until a set with a newer `set_epoch` is seen.
 
-`confirmed` is what every counted member holds. It never goes back within an epoch (INV-12), and a
-member without a link holds it where it was (rocketmq#6662).
+`confirmed` is the offset up to which every counted member holds the log. It never goes back within
+an epoch (INV-12). A member without a link keeps it where it was (rocketmq#6662).
 
 A follower joins when it holds everything confirmed and the start of this epoch. Under steady load
-it is always a little behind; then `confirmed` waits for it, some milliseconds at most, as otherwise
-it might never be let in.
+it is always a little behind. Then `confirmed` waits for it, for some milliseconds at most;
+otherwise it might never join.
 
-`confirmed` is always the end of a record: a follower may say that it holds half of one, and may be
-elected, and cut that half off. Known ends are those of our own appends, one for each turn.
+`confirmed` is always the end of a record. A follower may acknowledge half of a record, be elected,
+and cut that half off. The known ends are those of the own appends, one for each turn.
 """
 
 from collections import deque
@@ -27,40 +27,43 @@ from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import SetProposal
 
 # Follower state ------------------------------------------------------------------------------
-# What a master knows of one follower, over all its links.
+# The state that a master keeps for one follower, over all its links.
 
 
 NEVER = -1
-"""No acknowledgement has come on the present link."""
+"""No acknowledgement arrived on the present link."""
 
 
 @dataclass(slots=True)
 class FollowerState:
-    """A follower by its id. Times are monotonic."""
+    """The state of one follower. Times are monotonic ms."""
 
     lost_at_ms: int
-    """Since when it has no link; for one that never had, when this master began."""
+    """Since when it has no link; if it never had one, when this master began."""
     caught_up_at_ms: int
-    """When it last had all there was (RIP-44: lastCaughtUpTimeMs)."""
+    """When it last had the whole log (RIP-44: lastCaughtUpTimeMs)."""
     link: int | None = None
     learner: bool = False
     linked_once: bool = False
     ack: int = NEVER
-    """End of its log as it last said; kept when the link breaks, forgotten on the next one."""
+    """The end of its log as last acknowledged; kept when the link closes, reset by the
+    next link."""
     mark_end: int | None = None
-    """End of our log at a moment in the past, `mark_at_ms`; an acknowledgement of it tells that
+    """The end of the own log at an earlier time, `mark_at_ms`. An acknowledgement of it shows that
     the follower is behind by no more than the time since (lastMasterMaxOffset)."""
     mark_at_ms: int = 0
     hold_until_ms: int = -(1 << 40)
-    """`confirmed` waits for it, as it is about to join; see `InSync`."""
+    """`confirmed` waits until then for this follower, which is about to join; see `InSync`."""
 
     def sent(self, end: int, now: int) -> None:
-        """Log was sent while ours ended at `end`: the next mark, when there is none."""
+        """Set the mark, if there is none: log was sent while the own log ended at `end`."""
         if self.mark_end is None:
             self.mark_end, self.mark_at_ms = end, now
 
     def acked(self, ack: int, end: int, now: int) -> bool:
-        """Its log ends at `ack`, ours at `end`. Whether it reached the mark or the end."""
+        """Note that its log ends at `ack`, and the own log at `end`. Return whether it reached mark
+        or end.
+        """
         self.ack = ack
         reached = self.mark_end is not None and ack >= self.mark_end
         if ack >= end:
@@ -72,9 +75,9 @@ class FollowerState:
         return reached or ack >= end
 
     def behind(self, end: int, now: int, limit_ms: int) -> bool:
-        """Whether it was not caught up for longer than `limit_ms`.
+        """Whether it has not been caught up for longer than `limit_ms`.
 
-        With nothing to send it is caught up only when it has acknowledged all (H11).
+        If there is nothing to send, it is caught up only when it acknowledged everything (H11).
         """
         return self.ack < end and now - self.caught_up_at_ms > limit_ms
 
@@ -83,14 +86,16 @@ class FollowerState:
 
 
 _ENDS_MAX = 65_536
-"""Known ends above `confirmed`; with more, some are forgotten and it takes longer steps."""
+"""Known ends of records above `confirmed`. Beyond, some are dropped, and `confirmed` rises in
+larger steps."""
 
 _HOLD_AGAIN = 20
-"""A follower that did not make it may hold `confirmed` again after so many times the hold."""
+"""A follower that did not join in time may hold `confirmed` again after this many times
+the hold."""
 
 
 class InSync:
-    """The set of one master in one epoch."""
+    """The sync-state set of one master in one epoch."""
 
     def __init__(
         self,
@@ -113,7 +118,7 @@ class InSync:
         self.confirmed = confirmed
         self.replicas: dict[int, FollowerState] = {}
         self.effective = members
-        """Whose acknowledgements count."""
+        """The members whose acknowledgements count."""
         self.in_flight: SetProposal | None = None
         self._open: list[SetProposal] = []
         self._began_ms = now
@@ -134,7 +139,7 @@ class InSync:
     # Links ------------------------------------------------------------------------------------
 
     def linked(self, follower_id: int, link: int, learner: bool, now: int) -> int | None:
-        """A follower shook hands on `link`; the link it had before, which is over."""
+        """Note a handshake of a follower on `link`. Return its link before, which is over."""
         replica = self._replica(follower_id)
         before = replica.link
         if not replica.linked_once and follower_id not in self.committed:
@@ -144,7 +149,7 @@ class InSync:
         return before if before != link else None
 
     def unlinked(self, follower_id: int, link: int, now: int) -> None:
-        """A link is gone; that of a follower which has a newer one means nothing (S09)."""
+        """Note that a link is closed; ignored if the follower has a newer link (S09)."""
         replica = self.replicas.get(follower_id)
         if replica is not None and replica.link == link:
             replica.link, replica.lost_at_ms = None, now
@@ -154,7 +159,9 @@ class InSync:
     # Acknowledgements -------------------------------------------------------------------------
 
     def appended(self, before: int, end: int, now: int) -> None:
-        """The log grew to `end`: who had all of what was `before` was caught up until now."""
+        """Note that the log grew from `before` to `end`; followers with everything up to `before`
+        were caught up.
+        """
         if len(self._ends) >= _ENDS_MAX:
             self._ends.pop()
         self._ends.append(end)
@@ -163,7 +170,7 @@ class InSync:
                 replica.caught_up_at_ms = now
 
     def acked(self, follower_id: int, ack: int, end: int, now: int) -> None:
-        """A follower's log ends at `ack`, ours at `end`."""
+        """Note that a follower's log ends at `ack`, and the own log at `end`."""
         replica = self.replicas[follower_id]
         close = replica.acked(ack, end, now)
         if close and ack < self.confirmed and self._may_join(follower_id, replica):
@@ -172,14 +179,19 @@ class InSync:
                 replica.hold_until_ms = now + hold_ms
 
     def acks(self, members: Iterable[int], own: int) -> list[int]:
-        """Ends of these members' logs as far as known, ours being `own`."""
+        """Return the known ends of these members' logs; the own log ends at `own`."""
         replicas = self.replicas
         return [own if m == self.own_id else replicas[m].ack for m in members]
 
     def confirm(self, own: int, now: int) -> bool:
-        """Move `confirmed` as far as it may go, our own log being kept up to `own`; if it moved.
+        """Raise `confirmed` as far as possible. Return whether it changed.
 
-        Not at all while the set is below the minimum: who left it may be elected then (KIP-966).
+        It does not change while the set is smaller than the minimum: a replica that left the set
+        may be elected then (KIP-966).
+
+        Args:
+            own: the end of the own log that is kept (synced, or written).
+            now: monotonic ms.
         """
         if len(self.committed) < self._options.min_in_sync_replicas:
             return False
@@ -197,7 +209,7 @@ class InSync:
         return True
 
     def _record_end(self, offset: int) -> int:
-        """The last known end of a record that is no later than `offset`."""
+        """Return the last known end of a record that is not after `offset`."""
         known = self.confirmed
         if self.epoch_start <= offset:
             known = max(known, self.epoch_start)
@@ -218,7 +230,7 @@ class InSync:
         )
 
     def _out(self, follower_id: int, end: int, now: int) -> bool:
-        """Whether a member should leave."""
+        """Whether a member should leave the set."""
         replica, options = self.replicas[follower_id], self._options
         if replica.link is not None:
             return replica.learner or replica.behind(end, now, options.not_caught_up_ms)
@@ -226,7 +238,7 @@ class InSync:
         return now - replica.lost_at_ms >= grace
 
     def desired(self, end: int, now: int) -> frozenset[int]:
-        """The set as it should be, our log ending at `end`."""
+        """Return the set as it should be, if the own log ends at `end`."""
         leaving = {m for m in self.committed if m != self.own_id and self._out(m, end, now)}
         joining = {
             follower_id
@@ -240,8 +252,8 @@ class InSync:
         wanted = (self.committed - leaving) | joining
         missing = min(self._options.min_in_sync_replicas, len(self.committed)) - len(wanted)
         if missing > 0:
-            # Rather refuse acknowledgements than shrink below the minimum in silence. A member
-            # without a link cannot be kept: the controller refuses a set with a dead one.
+            # The set does not shrink below the minimum without notice; sends are refused instead. A
+            # member without a link cannot stay: the controller refuses a set with a dead member.
             kept = [m for m in leaving if self.replicas[m].link is not None]
             if len(kept) < missing:
                 return self.committed
@@ -250,14 +262,14 @@ class InSync:
         return wanted
 
     def next_proposal(self, end: int, now: int) -> SetProposal | None:
-        """What to ask the controller for now; one question at a time."""
+        """Return the next proposal for the controller, or None; only one is open at a time."""
         if self.in_flight is not None or now < self._next_try_ms:
             return None
         wanted = self.desired(end, now)
         if wanted == self.committed and not self._open:
             return None
-        # With an open question the committed set itself is asked for: any answer with a newer
-        # set_epoch tells what became of the question.
+        # After a proposal without an answer, the committed set itself may be proposed. Any answer
+        # with a newer set_epoch shows the result of the older proposal.
         self._number += 1
         proposal = SetProposal(wanted, self.epoch, self.set_epoch, self._number)
         self.in_flight = proposal
@@ -267,10 +279,10 @@ class InSync:
         return proposal
 
     def set_committed(self, members: frozenset[int], set_epoch: int, now: int) -> bool:
-        """The controller's set, by an answer or a poll; whether it is news.
+        """Note the controller's set, from an answer or a poll. Return whether it is new.
 
-        Questions that were put on top of an older set are settled by it: they are in it, or can
-        never be committed any more.
+        It decides all proposals based on an older set: they are part of it, or can never be
+        committed.
         """
         if set_epoch <= self.set_epoch or self.own_id not in members:
             return False
@@ -286,7 +298,9 @@ class InSync:
         return True
 
     def proposal_failed(self, proposal: SetProposal, now: int, refused: bool = False) -> None:
-        """No answer came: it may be committed or not. With `refused` the controller said no."""
+        """Note that a proposal got no answer and may be committed or not; with `refused` it was
+        refused.
+        """
         if self.in_flight is not None and self.in_flight.number == proposal.number:
             self.in_flight = None
             self._next_try_ms = now + self._options.proposal_retry_ms
@@ -295,7 +309,7 @@ class InSync:
             self._count()
 
     def _count(self) -> None:
-        """Whose acknowledgements count from now on."""
+        """Compute the members whose acknowledgements count from now on."""
         counted = self.committed
         if self._safeguards.union_acks_while_set_changes:
             counted = counted.union(*(p.members for p in self._open))
@@ -304,12 +318,15 @@ class InSync:
             del self.replicas[gone]
 
     def change_options(self, options: ReplicationOptions) -> None:
+        """Replace the options."""
         self._options = options
 
-    # Figures ----------------------------------------------------------------------------------
+    # Statistics -------------------------------------------------------------------------------
 
     def live_count(self, now: int) -> int:
-        """Committed members that are there, or have not been away for long; we are one."""
+        """Return the number of committed members with a link, or without one for a short time; plus
+        itself.
+        """
         return sum(
             member == self.own_id or not self._away(self.replicas[member], now)
             for member in self.committed
@@ -321,5 +338,5 @@ class InSync:
         return replica.link is None and now - replica.lost_at_ms >= grace
 
     def next_deadline(self) -> int | None:
-        """When a hold ends or a question may be put again."""
+        """Return when a proposal may be repeated, or None."""
         return self._next_try_ms if self._open and self.in_flight is None else None

@@ -1,4 +1,4 @@
-"""One follower's link as the master sees it: what it was sent, where it is, when it was heard."""
+"""The link of one follower at its master, flow control, and measured speeds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from epochmq.replication.frames import Hello, LinkState, ReplicationProtocol
 
 @dataclass(slots=True, eq=False)
 class ReplicaLink:
-    """From accept to close. Times are monotonic."""
+    """The link of one follower, from accept to close. Times are monotonic ms."""
 
     number: int
     peer: str
     read_at_ms: int
-    """When bytes last came."""
+    """When bytes last arrived."""
     written_at_ms: int
     state: LinkState = LinkState.READY
     hello: Hello | None = None
@@ -27,27 +27,27 @@ class ReplicaLink:
     sent_bytes: int = 0
     suspended_told: bool = False
     inbox: bytearray = field(default_factory=bytearray)
-    """Bytes of a frame that is not whole yet."""
+    """Bytes of an incomplete frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The next thing to write to a link: a head, then `size` bytes of log from `offset`."""
+    """The next data for a link: a head, then `size` bytes of log from `offset` on."""
 
     head: bytes
     offset: int
     size: int
 
 
-# Flow ----------------------------------------------------------------------------------------
-# How much log a master may send to all its followers in one second (haFlowControlEnable).
+# Flow control --------------------------------------------------------------------------------
+# How many bytes a master may send to all its followers in one second (haFlowControlEnable).
 
 
 _SECOND_MS = 1000
 
 
 class Flow:
-    """Counts bytes in seconds that begin with the first byte sent."""
+    """Counts the bytes of each second; a second begins with its first byte."""
 
     def __init__(self, bytes_per_second: int | None) -> None:
         self._limit = bytes_per_second
@@ -55,7 +55,7 @@ class Flow:
         self._sent = 0
 
     def allowance(self, now: int) -> int | None:
-        """Bytes that may be sent now; None for any number."""
+        """Return how many bytes may be sent now; None means no limit."""
         if self._limit is None:
             return None
         if now - self._began_ms >= _SECOND_MS:
@@ -63,22 +63,23 @@ class Flow:
         return max(0, self._limit - self._sent)
 
     def sent(self, count: int) -> None:
+        """Count sent bytes."""
         self._sent += count
 
     def next_at_ms(self, now: int) -> int | None:
-        """When more may be sent, if that is not now."""
+        """Return when more may be sent; None if it may be sent now."""
         return self._began_ms + _SECOND_MS if self.allowance(now) == 0 else None
 
 
 # Speed ---------------------------------------------------------------------------------------
-# How fast bytes go over each link, measured over spans of a second.
+# Bytes per second of each link, measured over periods of one second.
 
 
 SPAN_MS = 1_000
 
 
 class Speeds:
-    """Looks at totals by link now and then; figures are of the last whole span."""
+    """Computes speeds from totals by link; values are those of the last complete period."""
 
     def __init__(self) -> None:
         self._at_ms: int | None = None
@@ -86,7 +87,7 @@ class Speeds:
         self._speeds: dict[int, int] = {}
 
     def sample(self, now: int, totals: Mapping[int, int]) -> None:
-        """`totals` are bytes since each link began; looked at when a span is over."""
+        """Note the total bytes of each link; used once in each period."""
         if self._at_ms is not None and now - self._at_ms < SPAN_MS:
             return
         if self._at_ms is not None:
@@ -98,5 +99,5 @@ class Speeds:
         self._at_ms, self._totals = now, dict(totals)
 
     def of(self, link: int) -> int:
-        """Bytes a second; 0 for a link that is younger than a span."""
+        """Return bytes per second; 0 for a link that is younger than a period."""
         return self._speeds.get(link, 0)

@@ -1,7 +1,7 @@
-"""The follower's socket: dials its master, receives into the log, writes acknowledgements at once.
+"""The follower's socket: connects to the master, receives log, and sends acknowledgements.
 
-Frames that are small come with their neighbours in one read; of a large one the body is received
-right into the store's window. An acknowledgement leaves in the turn in which its bytes came.
+Small frames are read together. The body of a large frame is received directly into the store. An
+acknowledgement is sent in the turn in which its bytes arrived.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ _log = logging.getLogger(__name__)
 
 READ_BYTES = 128 * 1024
 DIRECT_BYTES_MIN = 32 * 1024
-"""Bodies of which less is missing are read together with what follows."""
+"""Bodies with less than this missing are read together with the following frames."""
 TURN_BYTES_MAX = 4 * 1024 * 1024
 RETRY_MS_MAX = 5000
 STABLE_MS = 5000
-"""A link that stood so long is dialled again at once, whether or not the master had any log."""
+"""After a connection of this length, the next one is tried without a longer wait."""
 
 
 class FollowerSide(Protocol):
-    """The core as its socket sees it."""
+    """The core, as its socket uses it; see `Copying`."""
 
     def dialled(self, now: int) -> None: ...
 
@@ -45,17 +45,17 @@ class FollowerSide(Protocol):
 
     @property
     def whole_end(self) -> int:
-        """Up to here the log is whole, checked records."""
+        """The offset up to which the log has complete, checked records."""
         ...
 
     @property
     def suspended(self) -> bool:
-        """Whether a person must help first; then there is no hurry."""
+        """Whether an operator must help first, so that reconnecting can wait."""
         ...
 
 
 class MasterPeer:
-    """Keeps one connection to one master, as long as `run` is not cancelled."""
+    """Keeps one connection to one master until `run` is cancelled."""
 
     def __init__(
         self,
@@ -82,13 +82,14 @@ class MasterPeer:
 
     @property
     def connected(self) -> bool:
+        """Whether there is a connection to the master."""
         return self._sock is not None
 
     async def run(self, host: str, port: int) -> None:
-        """Dial, pump, dial again; waits longer between attempts that bring nothing.
+        """Connect, receive, and connect again; wait longer after attempts without progress.
 
-        An agreed handshake is not enough: a master with a damaged record agrees each time, and
-        each link ends at that record.
+        A successful handshake is not progress: with a damaged record at the master, each handshake
+        succeeds and each connection ends at that record.
         """
         wait_ms, said, whole_end = self._retry_ms, "", self._side.whole_end
         while True:
@@ -168,13 +169,13 @@ class MasterPeer:
             self._loop.remove_reader(self._sock.fileno())
 
     def resume(self) -> None:
-        """The side takes bytes again."""
+        """Continue to read, after the core takes bytes again."""
         if self._paused and self._sock is not None and self._side.reading:
             self._paused = False
             self._loop.add_reader(self._sock.fileno(), self._readable)
 
     def send(self, data: bytes) -> None:
-        """Acknowledgements and handshakes; small, so they fit the socket nearly always."""
+        """Send acknowledgements and handshakes; they are small and nearly always fit the socket."""
         sock = self._sock
         if sock is None:
             return
@@ -206,7 +207,7 @@ class MasterPeer:
             self._loop.remove_writer(sock.fileno())
 
     def close(self, reason: str) -> None:
-        """End this connection; `run` makes the next one."""
+        """Close this connection; `run` makes the next one."""
         sock, self._sock = self._sock, None
         if sock is None:
             return

@@ -1,8 +1,8 @@
-"""The master's sockets: accepts followers, gives what they say to the core, writes what it says.
+"""The master's sockets: accepts followers, and passes bytes between them and the core.
 
 Log goes from the page cache to the socket: small pieces with their head in one call, larger ones by
-`os.sendfile`. No task and no await: the loop calls back when a socket can be read or written, so a
-message that is appended is on its way to all followers in the same turn.
+`os.sendfile`. There is no task and no await. The event loop calls back when a socket can be read or
+written, so an appended message is sent to all followers in the same turn.
 """
 
 import asyncio
@@ -20,17 +20,18 @@ _log = logging.getLogger(__name__)
 
 READ_BYTES = 16 * 1024
 COPY_BYTES_MAX = 64 * 1024
-"""Up to here one call with the head costs less than `sendfile` and a call for the head."""
+"""Up to this size one call with head and body costs less than `sendfile` and a call for
+the head."""
 TURN_BYTES_MAX = 4 * 1024 * 1024
-"""What one link may send before others have their turn."""
+"""Bytes that one link may send before other links have their turn."""
 ACCEPT_PAUSE_S = 0.1
-"""After an accept that failed, as when no file descriptor is left."""
+"""Pause in seconds after a failed accept, for example without file descriptors."""
 _MSG_MORE = 0x8000
-"""Linux: more follows at once, so that the head does not travel alone."""
+"""Linux flag: more data follows at once, so the head is not sent alone."""
 
 
 class LogFiles(Protocol):
-    """Where a chunk's bytes are; the store."""
+    """Where the bytes of a chunk are; the store."""
 
     def slice(self, offset: int, size: int) -> memoryview: ...
 
@@ -38,7 +39,7 @@ class LogFiles(Protocol):
 
 
 class MasterSide(Protocol):
-    """The core as its sockets see it."""
+    """The core, as its sockets use it."""
 
     def link_accepted(self, link: int, peer: str, now: int) -> None: ...
 
@@ -50,7 +51,7 @@ class MasterSide(Protocol):
 
 
 class Wire:
-    """One follower's socket."""
+    """The socket of one follower."""
 
     __slots__ = ("_loop", "_server", "_waiting", "_writing", "closed", "number", "peer", "sock")
 
@@ -62,7 +63,7 @@ class Wire:
         self._server = server
         self._loop = server.loop
         self._waiting: deque[memoryview | tuple[int, int]] = deque()
-        """What the socket had no room for: bytes, or a range (offset, size) of the log."""
+        """Data that the socket had no room for: bytes, or a range (offset, size) of the log."""
         self._writing = False
         self._loop.add_reader(sock.fileno(), self._readable)
 
@@ -81,7 +82,7 @@ class Wire:
             self._server.heard(self, buffer[:count])
 
     def send(self, data: bytes) -> None:
-        """Write, or keep for when there is room."""
+        """Write `data`, or keep it until there is room."""
         if self.closed:
             return
         try:
@@ -100,7 +101,7 @@ class Wire:
             return 0
 
     def pump(self) -> None:
-        """Send as long as there is something and the socket takes it."""
+        """Send while there is data and the socket has room."""
         if self.closed:
             return
         server = self._server
@@ -143,7 +144,7 @@ class Wire:
             self._waiting.append((chunk.offset + at, size - at))
 
     def _flush(self) -> bool:
-        """Send what waits; whether nothing is left."""
+        """Send waiting data. Return whether nothing is left."""
         waiting = self._waiting
         while waiting:
             first = waiting[0]
@@ -173,7 +174,7 @@ class Wire:
             return 0
 
     def _watch(self, writable: bool) -> None:
-        """Be called when the socket has room again, or no longer."""
+        """Start or stop to be called when the socket has room."""
         if writable != self._writing:
             self._writing = writable
             if writable:
@@ -182,6 +183,7 @@ class Wire:
                 self._loop.remove_writer(self.sock.fileno())
 
     def close(self) -> None:
+        """Close the socket."""
         if not self.closed:
             self.closed = True
             self._watch(False)
@@ -190,7 +192,7 @@ class Wire:
 
 
 class LinkServer:
-    """All followers of one broker, and whoever else connects to its replication port."""
+    """The sockets of all followers of one broker, and of other clients of its replication port."""
 
     def __init__(
         self,
@@ -210,23 +212,23 @@ class LinkServer:
         self.wires: dict[int, Wire] = {}
         self._sockets = sockets
         self._after = after
-        """Called when the side may have something to be carried out."""
+        """Called when the core may have effects to execute."""
         self._broken = broken
-        """Called with what must not happen: our bug."""
+        """Called with an unexpected error."""
         self._listener: Any = None
         self._resuming: asyncio.TimerHandle | None = None
         self._failing = False
-        """Accepts fail: said once."""
+        """Accepts fail, which is logged once."""
         self._numbers = 0
 
     def start(self, host: str, port: int) -> int:
-        """Listen; the port. `PortInUse`, `EnvironmentFault`."""
+        """Listen, and return the port. Raises `PortInUse` or `EnvironmentFault`."""
         self._listener, self.port = self._sockets.listen(host, port)
         self.loop.add_reader(self._listener.fileno(), self._accept)
         return self.port
 
     def stop(self) -> None:
-        """Listen no more and cut all links."""
+        """Stop listening and close all links."""
         if self._listener is not None:
             if self._resuming is None:
                 self.loop.remove_reader(self._listener.fileno())
@@ -257,7 +259,7 @@ class LinkServer:
             self._after()
 
     def _pause(self) -> None:
-        """Leave the listener alone for a moment: it stays readable as long as accepts fail."""
+        """Stop accepting for a moment, because the listener stays readable while accepts fail."""
         self.loop.remove_reader(self._listener.fileno())
         self._resuming = self.loop.call_later(ACCEPT_PAUSE_S, self._resume)
 
@@ -266,6 +268,7 @@ class LinkServer:
         self.loop.add_reader(self._listener.fileno(), self._accept)
 
     def heard(self, wire: Wire, data: memoryview) -> None:
+        """Pass bytes of a follower to the core."""
         try:
             self.side.link_received(wire.number, data, self.clock.now_ms())
             self._after()
@@ -274,24 +277,26 @@ class LinkServer:
             self._broken(error)
 
     def lost(self, wire: Wire, reason: str) -> None:
+        """Close a link after an error of its socket, and tell the core."""
         if not wire.closed:
             self.close(wire.number, reason)
             self.side.link_closed(wire.number, self.clock.now_ms())
             self._after()
 
     def send(self, number: int, data: bytes) -> None:
+        """Send bytes over a link."""
         wire = self.wires.get(number)
         if wire is not None:
             wire.send(data)
 
     def close(self, number: int, reason: str) -> None:
-        """Cut a link; the side knows."""
+        """Close a link, without telling the core."""
         wire = self.wires.pop(number, None)
         if wire is not None:
             _log.info("follower %s: link closed: %s", wire.peer, reason)
             wire.close()
 
     def wake(self) -> None:
-        """The log grew, or a link may send again."""
+        """Send on all links: the log grew, or a link may send again."""
         for wire in list(self.wires.values()):
             wire.pump()

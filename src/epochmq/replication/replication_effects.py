@@ -1,24 +1,24 @@
-"""What the cores of replication ask for; carried out in order, disk before network."""
+"""Effects of the replication cores; they are executed in order, disk before network."""
 
 from dataclasses import dataclass
 
 from epochmq.base.ports import Buffer
 
 OWN_LINK = 0
-"""The link of a copying broker to its master; those of a master are numbered from 1."""
+"""The link of a copying broker to its master; the links of a master have numbers from 1 up."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetProposal:
-    """A change of the sync-state set that the controller is asked for."""
+    """A change of the sync-state set, for the controller."""
 
     members: frozenset[int]
     epoch: int
-    """The master's."""
+    """The master's epoch."""
     set_epoch: int
-    """Of the set that it is meant to follow."""
+    """The epoch of the set that it is based on."""
     number: int = 0
-    """Counts a master's proposals."""
+    """Counts the proposals of a master."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class SendData:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Cut a link."""
+    """Close a link."""
 
     link: int
     reason: str
@@ -46,26 +46,26 @@ class ProposeSyncStateSet:
 
 @dataclass(frozen=True, slots=True)
 class AskReplicas:
-    """Ask the controllers whose ids are registered in this group; then `replicas_told`."""
+    """Ask the controllers for the registered ids of this group, then call `replicas_told`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdvanceConfirmed:
-    """Readers may see the log up to `offset`."""
+    """Let readers see the log up to `offset`."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something a person should know."""
+    """Report a problem to an operator."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class AppendData:
-    """Put these bytes at the end of the log, which is at `offset`."""
+    """Append these bytes to the log, whose end is at `offset`."""
 
     offset: int
     data: Buffer
@@ -73,36 +73,36 @@ class AppendData:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Cut the log at `offset`, durably, then the epochs; then `resumed`."""
+    """Cut the log at `offset` durably, then the epochs; then call `resumed`."""
 
     offset: int
     reason: str
     operator: bool = False
-    """Even below what was confirmed."""
+    """The cut may be below the confirmed offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """The log is empty: let it begin at `offset`; then `resumed`."""
+    """Let the empty log begin at `offset`; then call `resumed`."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Persist:
-    """Make the entries of these epochs durable; then `resumed` (INV-14, rocketmq#9689)."""
+    """Make the entries of these epochs durable; then call `resumed` (INV-14, rocketmq#9689)."""
 
     entries: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """Now that all before it is done, ask `acknowledge` what to tell the master."""
+    """Call `acknowledge` when all effects before it are done."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitSync:
-    """Tell `synced` once the log is on the device up to `offset`."""
+    """Call `synced` when the log is on the device up to `offset`."""
 
     offset: int
 

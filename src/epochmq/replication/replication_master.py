@@ -1,19 +1,19 @@
-"""The master's side of replication: handshakes, what is sent next on which link, acknowledgements.
+"""The master's side of replication: handshakes, what is sent on each link, acknowledgements.
 
     READY --handshake, reply--> HANDSHAKE --first acknowledgement--> TRANSFER <--> SUSPEND
 
-A link whose follower the controllers are asked for stays READY (`unconfirmed`).
+A link stays READY while the controllers are asked for its follower (`unconfirmed_followers.py`).
 
-A link is SUSPENDed while there is nothing to send it from: its follower asks for log that is
-deleted here, or that belongs to no epoch. It gets heartbeats meanwhile. A closed link is SHUTDOWN.
+A link is in SUSPEND while the master has nothing to send: the follower needs log that is deleted
+here, or that belongs to no epoch. It gets heartbeats meanwhile. A closed link is in SHUTDOWN.
 
-A second link of a follower waits while the first one answers: whoever reaches the port can call
-itself by any number, and the first link is the follower's until it falls silent (`_claim`).
+A second link of a follower waits while the first one answers. Any client of the port can send any
+id, so the first link belongs to the follower until it is silent (`_claim`).
 
-The first acknowledgement says where to begin: 0 at the first byte kept (or, if the follower wishes
-so, in the last file), anything else there. A chunk never crosses a file's end nor an epoch's; it is
-labelled with the epoch that wrote its bytes. (Java's master labels the last chunk of an epoch with
-the next one; its followers take both.)
+The first acknowledgement says where to begin: 0 means the first byte kept (or, if the follower
+wants, the last file), any other value is the offset. A chunk never crosses the end of a file or of
+an epoch; it has the epoch that wrote its bytes. (Java's master labels the last chunk of an epoch
+with the next epoch; its followers accept both.)
 """
 
 from epochmq.base.errors import PeerError
@@ -52,17 +52,20 @@ from epochmq.replication.replication_ports import EpochRange, EpochView, LogView
 from epochmq.replication.unconfirmed_followers import UnconfirmedFollowers
 
 _STRANGER = 1 << 40
-"""Followers of the generations without ids get numbers from here on; they never join the set."""
+"""Followers without ids get numbers from here on; they never join the sync-state set."""
 
 CLAIM_MS = 1000
-"""A link that said nothing for so long, though it was asked, makes room for a newer one."""
+"""A link that is silent for this long after a question gives way to a newer link."""
 
 ANSWERED_MS = 100
-"""A follower that spoke so lately need not answer a heartbeat (`follower.ANSWER_MS`)."""
+"""A follower that sent something less than this time ago need not answer a heartbeat
+(`follower.ANSWER_MS`)."""
 
 
 class MasterCore:
-    """A master in one epoch. Verbs return effects; `next_chunk` is asked when a link has room."""
+    """The core of a master in one epoch. Methods return effects; `next_chunk` gives data for a
+    link.
+    """
 
     def __init__(
         self,
@@ -78,10 +81,11 @@ class MasterCore:
         self.waits = WaitingSends()
         self.fenced: str | None = None
         self.past_lease = False
-        """The lease is over: only what the whole set holds is acknowledged, and the set stays as it
-        is, since nobody is there to change it (ADR 0044)."""
+        """The lease is over: only what the whole set holds is acknowledged, and the set does not
+        change, because no controller could change it (ADR 0044)."""
         self.ping_ms = 0
-        """Heartbeats this often, so that silence shows before a lease's length is over; 0: no."""
+        """Interval of heartbeats, so that silence is noticed within the length of a lease; 0: the
+        usual interval."""
         self.bad_acks = 0
         self._log = log
         self._epochs = epochs
@@ -90,23 +94,24 @@ class MasterCore:
         self._flow = Flow(options.flow_bytes_per_second if options.flow_control else None)
         self._known_end = log.end
         self._strangers: dict[str, int] = {}
-        """Numbers of linked followers without ids, by address."""
+        """Numbers of connected followers without ids, by address."""
         self._strangers_count = 0
         self._unconfirmed = UnconfirmedFollowers(registered)
         self._claims: dict[int, tuple[ReplicaLink, Hello, int]] = {}
-        """By the older link's number: the newer link of the same follower, since when it waits."""
+        """By number of the older link: the newer link of the same follower, and since when it
+        waits."""
 
     # Links ------------------------------------------------------------------------------------
 
     def accepted(self, link: int, peer: str, now: int) -> Effects:
-        """Somebody connected."""
+        """Note a new connection."""
         if len(self.links) >= HA_LINKS_MAX:
             return [Close(link, f"more than {HA_LINKS_MAX} replication links")]
         self.links[link] = ReplicaLink(link, peer, now, now)
         return []
 
     def closed(self, number: int, now: int) -> Effects:
-        """A link is gone, whoever cut it."""
+        """Note that a link is closed, by either side."""
         link = self.links.pop(number, None)
         if link is None:
             return []
@@ -132,7 +137,7 @@ class MasterCore:
             self._strangers.pop(str(link.hello.address), None)
 
     def received(self, number: int, data: bytes | bytearray | memoryview, now: int) -> Effects:
-        """Bytes of a link; what no follower sends cuts it."""
+        """Handle bytes of a link; bytes that no follower sends close it."""
         link = self.links.get(number)
         if link is None:
             return []
@@ -172,7 +177,7 @@ class MasterCore:
         if link.hello is not None:
             if hello != link.hello:
                 raise PeerError("a second handshake that says something else")
-            return  # Java repeats it while it waits; the answer is on its way
+            return  # a Java follower repeats it until it has the answer
         if hello.follower_id is not None:
             follower_id = hello.follower_id
             if follower_id == self.in_sync.own_id or not 0 < follower_id < 1 << 32:
@@ -188,7 +193,7 @@ class MasterCore:
             effects.append(AskReplicas())
 
     def replicas_told(self, registered: frozenset[int], now: int) -> Effects:
-        """The controllers said whose ids are registered in this group; see `unconfirmed`."""
+        """Handle the controllers' answer with the registered ids; see `UnconfirmedFollowers`."""
         effects: Effects = []
         waited, ask_again = self._unconfirmed.set_registered(registered)
         if ask_again:
@@ -223,7 +228,7 @@ class MasterCore:
     def _claim(
         self, link: ReplicaLink, hello: Hello, older: ReplicaLink, effects: Effects, now: int
     ) -> None:
-        """The follower has a link: that one is asked for a sign of life before it is given up."""
+        """Ask the older link of a follower for a sign of life, before the newer one replaces it."""
         if now - older.read_at_ms < ANSWERED_MS or older.number in self._claims:
             raise PeerError(f"follower {link.follower_id} is connected by another link")
         self._claims[older.number] = link, hello, now
@@ -231,7 +236,7 @@ class MasterCore:
             effects.append(SendData(older.number, self._heartbeat(older, now)))
 
     def _admit(self, link: ReplicaLink, hello: Hello, effects: Effects, now: int) -> None:
-        """The handshake is answered: `link` is its follower's."""
+        """Answer the handshake: `link` belongs to its follower."""
         learner = hello.learner or hello.follower_id is None
         self.in_sync.linked(link.follower_id, link.number, learner, now)
         link.state = LinkState.HANDSHAKE
@@ -243,7 +248,9 @@ class MasterCore:
     # Acknowledgements -------------------------------------------------------------------------
 
     def _check_ack(self, link: ReplicaLink, ack: Ack) -> None:
-        """0 <= ack <= appended, else the link is cut and counted (S08, rocketmq#3015)."""
+        """Check 0 <= ack <= appended; otherwise the link is closed and counted (S08,
+        rocketmq#3015).
+        """
         if link.state is LinkState.READY:
             raise PeerError("an acknowledgement before the handshake")
         if self._safeguards.bounded_ack and not 0 <= ack.offset <= self._log.end:
@@ -254,7 +261,7 @@ class MasterCore:
         link.ack = ack.offset
         in_sync = self.in_sync
         in_sync.acked(link.follower_id, ack.offset, self._log.end, now)
-        # A member's acknowledgement changes nobody's place in the set; `tick` looks for delays.
+        # An acknowledgement of a member does not change the set; `tick` finds slow members.
         effects += self._moved(now, look=link.follower_id not in in_sync.committed)
 
     def _begin(self, link: ReplicaLink, offset: int) -> int:
@@ -266,12 +273,12 @@ class MasterCore:
         return log.start
 
     def _moved(self, now: int, *, look: bool = True) -> Effects:
-        """Something that bears on what is confirmed has changed; with `look` on the set too."""
+        """Update what depends on acknowledgements; with `look` also the sync-state set."""
         if self.fenced is not None:
             return []
         effects: Effects = []
         in_sync = self.in_sync
-        # Proposing comes first: from then on the new member's acknowledgements count.
+        # The proposal comes first, because acknowledgements of the new member count from then on.
         look = look and not self.past_lease
         proposal = in_sync.next_proposal(self._log.end, now) if look else None
         if proposal is not None:
@@ -284,7 +291,7 @@ class MasterCore:
         return effects
 
     def _acknowledged(self, own: int) -> int:
-        """Up to where what waits is acknowledged."""
+        """Return the offset up to which waiting sends are acknowledged."""
         in_sync = self.in_sync
         if self.past_lease and not self._safeguards.whole_set_past_lease:
             replicas = in_sync.replicas
@@ -293,11 +300,12 @@ class MasterCore:
         return position(in_sync, own, self._options)
 
     def is_whole(self, now: int, span_ms: int) -> bool:
-        """Whether every member that counts is linked, and was heard in the last `span_ms`.
+        """Whether every counted member is linked and was heard in the last `span_ms`.
 
-        Then it needs no lease to acknowledge what all of them hold: who is elected is one of them,
-        and a follower that takes up a newer epoch leaves first (ADR 0044). A set of one, or a
-        policy that waits for fewer than all, has nobody to tell of an election.
+        Then the master needs no lease to acknowledge what all of them hold: a new master would be
+        one of them, and a follower that takes up a newer epoch leaves first (ADR 0044). This does
+        not hold for a set of one, or for a policy that does not wait for all members: no member
+        could report an election.
         """
         in_sync, options = self.in_sync, self._options
         least = max(2, options.min_in_sync_replicas)
@@ -316,17 +324,23 @@ class MasterCore:
         return link is not None and link.read_at_ms >= since_ms
 
     def moved(self, now: int) -> Effects:
-        """Our own log was synced, or nothing happened for a while."""
+        """Note that the own log was synced, or that time passed."""
         return self._moved(now)
 
     def appended(self, now: int) -> Effects:
-        """Our log grew. Asks nothing of the disk; the links may want to send."""
+        """Note that the own log grew. It does not wait for the disk."""
         before, self._known_end = self._known_end, self._log.end
         self.in_sync.appended(before, self._known_end, now)
         return self._moved(now, look=False)
 
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
-        """`done` once as many replicas as the options say hold the log up to `offset`."""
+        """Call `done` once, when enough replicas hold the log up to `offset`.
+
+        Args:
+            offset: end of the send in bytes.
+            deadline_at_ms: monotonic deadline.
+            done: called with the result.
+        """
         if self.fenced is not None:
             done(AckStatus.FENCED)
         elif self.waits.is_first(offset) and self._acknowledged(self._log.safe) >= offset:
@@ -335,7 +349,7 @@ class MasterCore:
             self.waits.add(offset, deadline_at_ms, done)
 
     def refusal(self, now: int) -> AckStatus | None:
-        """Why nothing should be appended now."""
+        """Return why a send must be refused now, or None."""
         if self.fenced is not None:
             return AckStatus.FENCED
         least = self._options.min_in_sync_replicas
@@ -344,25 +358,25 @@ class MasterCore:
         return None
 
     def change_options(self, options: ReplicationOptions) -> None:
-        """What may change while it runs: how many replicas, how long, how much."""
+        """Change what may change at run time: numbers of replicas, times, and sizes."""
         self._options = options
         self.in_sync.change_options(options)
 
     def fence(self, reason: str) -> None:
-        """Acknowledge nothing and move nothing until `unfence`; what waits is told."""
+        """Stop acknowledging and changing anything until `unfence`; waiting sends get FENCED."""
         if self.fenced is None:
             self.fenced = reason
         self.waits.fail(AckStatus.FENCED)
 
     def unfence(self, now: int) -> Effects:
-        """This broker is known to be the master of its epoch again."""
+        """Continue, after this broker is known to be the master of its epoch again."""
         self.fenced = None
         return self._moved(now)
 
     # The set ----------------------------------------------------------------------------------
 
     def set_committed(self, members: frozenset[int], set_epoch: int, now: int) -> Effects:
-        """The controller's set; see `InSync.set_committed`."""
+        """Note the controller's set; see `InSync.set_committed`."""
         in_sync = self.in_sync
         if set_epoch == in_sync.set_epoch and members != in_sync.committed:
             return [Trouble(f"two sync-state sets of epoch {set_epoch}: {sorted(members)}")]
@@ -372,13 +386,14 @@ class MasterCore:
         return self._moved(now)
 
     def proposal_failed(self, proposal: SetProposal, now: int, refused: bool) -> Effects:
+        """Note that a proposal failed; see `InSync.proposal_failed`."""
         self.in_sync.proposal_failed(proposal, now, refused)
         return self._moved(now)
 
     # Sending ----------------------------------------------------------------------------------
 
     def next_chunk(self, number: int, now: int) -> Chunk | None:
-        """What to write next to a link that has room; None when there is nothing."""
+        """Return the next data for a link that has room, or None."""
         link = self.links.get(number)
         if link is None or link.state < LinkState.TRANSFER:
             return None
@@ -407,7 +422,9 @@ class MasterCore:
         return self._chunk(link, size, offset, entry, now)
 
     def _boundary(self, link: ReplicaLink, now: int) -> Chunk | None:
-        """All is sent; a follower that has not heard of the newest epoch hears of it now (S06)."""
+        """Tell a follower that has everything about a new epoch, if it does not know it
+        yet (S06).
+        """
         entries = self._epochs.entries
         if not entries or entries[-1].epoch == link.epoch_told or entries[-1].start != link.next:
             return None
@@ -424,7 +441,9 @@ class MasterCore:
     # Time -------------------------------------------------------------------------------------
 
     def tick(self, now: int) -> Effects:
-        """Heartbeats, silent links, deadlines, members that fell behind."""
+        """Send heartbeats, close silent links, end sends past their deadline, and check slow
+        members.
+        """
         effects: Effects = []
         self.waits.expire(now)
         for older, (_, _, since) in list(self._claims.items()):
@@ -453,7 +472,7 @@ class MasterCore:
         silent_ms = now - link.written_at_ms
         if silent_ms >= (self.ping_ms or self._options.heartbeat_ms):
             return True
-        # Else an idle follower would learn of what was confirmed last with the next message.
+        # Otherwise an idle follower would learn the confirmed offset only with the next message.
         news = self.in_sync.confirmed > link.confirmed_told and link.next >= self._known_end
         return news and silent_ms >= self._options.confirm_interval_ms
 
@@ -463,7 +482,7 @@ class MasterCore:
         return self._chunk(link, 0, link.next, entry, now).head
 
     def next_deadline(self, now: int) -> int:
-        """No later than this `tick` should be called."""
+        """Return when `tick` must be called at the latest."""
         options = self._options
         beat_ms = self.ping_ms or options.heartbeat_ms
         due = now + beat_ms
@@ -483,7 +502,7 @@ class MasterCore:
         return due
 
     def statistics(self) -> dict[str, int]:
-        """Plain figures."""
+        """Return the state as numbers."""
         own = self._log.safe
         return {
             "links": len(self.links),

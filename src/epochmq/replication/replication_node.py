@@ -1,14 +1,15 @@
-"""A store, its epochs and the role they play, put together; the service and the simulator run it.
+"""A store, its epochs and its role in replication; the service and the simulator use it.
 
-All verbs are plain calls. What concerns this store is done here, in order; what concerns links and
-the controller comes out of `take`. Steps that wait for a device go through `run_blocking`, which
-the service replaces by a thread; the core on whose behalf one runs takes nothing meanwhile.
+All methods are plain calls. Effects on this store are executed here, in order. Effects on links and
+on the controller are returned by `pop_effects`. Steps that wait for a device go through
+`run_blocking`, which the service replaces by a thread. The core for which such a step runs takes
+nothing meanwhile.
 
-A cut of the log goes on to its end whatever becomes of the role or the link meanwhile. Until then
-no bytes are taken from any master, and no role begins: see `reshaping` and `when_shaped`.
+A cut of the log is completed even if the role or the link changes meanwhile. Until then no bytes
+are taken from any master, and no role begins: see `reshaping` and `when_shaped`.
 
-Roles: none, master (links of followers are numbered by the caller, from 1), follower (of one
-master, on link 0).
+Roles: none, master (the caller numbers the links of followers from 1 up), follower (of one master,
+on link 0).
 """
 
 from collections.abc import Callable
@@ -47,14 +48,14 @@ from epochmq.store.epochs import EpochFile, StaleEpoch
 from epochmq.store.store import Store
 
 PINGS_PER_SPAN = 8
-"""Heartbeats to each member in a lease's length, once the lease may end."""
+"""Heartbeats to each member within the length of a lease, once the lease may end."""
 
 Then = Callable[[Exception | None], None]
 RunBlocking = Callable[[Callable[[], None], Then], None]
 
 
 def run_inline(call: Callable[[], None], then: Then) -> None:
-    """Carry out a blocking step here and now."""
+    """Run a blocking step at once."""
     try:
         call()
     except OurBug:
@@ -66,7 +67,7 @@ def run_inline(call: Callable[[], None], then: Then) -> None:
 
 
 class ReplicationNode(Copying):
-    """One broker's replication; `now` is monotonic, `wall` goes into what is written."""
+    """The replication of one broker. `now` is monotonic ms; `wall` is Unix ms for stored data."""
 
     def __init__(
         self,
@@ -87,18 +88,18 @@ class ReplicationNode(Copying):
         self.run_blocking: RunBlocking = run_inline
         self.on_confirm: Callable[[int], None] = lambda _offset: None
         self.registered: frozenset[int] | None = None
-        """The ids that the controllers have registered in this group, as far as they were asked;
-        None: every follower is believed its id."""
+        """The ids that the controllers registered in this group, as far as they were asked. None:
+        every follower's id is accepted."""
         self.may_acknowledge: Callable[[int], bool] = lambda _now: True
-        """Asked before anything is acknowledged or confirmed as master (S17)."""
+        """Called before the master acknowledges or confirms anything (S17)."""
         self.hold_span_ms: Callable[[], int] = lambda: 0
-        """Past the lease the whole set may go on, each member heard within so long; 0: it may not
-        (ADR 0044)."""
+        """After the end of the lease the whole set may go on, if each member was heard within this
+        time; 0: it may not (ADR 0044)."""
         self.log = StoreView(store)
         self._late_entry: tuple[int, int] | None = None
         self._forgetting = False
         self.reshaping = False
-        """The log is being cut, or begins elsewhere; it belongs to the blocking steps."""
+        """The log is being cut, or begins at another offset; only the blocking steps may use it."""
         self._when_shaped: list[Callable[[], None]] = []
         epochs.reconcile(store.pointers.start, store.pointers.appended)
 
@@ -107,9 +108,10 @@ class ReplicationNode(Copying):
     def become_master(
         self, epoch: int, members: frozenset[int], set_epoch: int, now: int, wall: int = 0
     ) -> None:
-        """Write as the master of `epoch` from here on: the entry is durable when this returns.
+        """Become the master of `epoch`; its entry is durable when this returns.
 
-        `StaleEpoch` when this log has seen a newer one; then nothing has changed.
+        Raises:
+            StaleEpoch: the log has seen a newer epoch; nothing has changed.
         """
         start = self.prepare_master(epoch, now)
         if self.safeguards.epoch_entry_before_data:
@@ -119,7 +121,7 @@ class ReplicationNode(Copying):
         self.start_master(epoch, start, members, set_epoch, now, wall)
 
     def prepare_master(self, epoch: int, now: int) -> int:
-        """Where `epoch` will start; until `start_master` this broker has no role."""
+        """Return where `epoch` will start; the broker has no role until `start_master`."""
         check(not self.reshaping, "no role begins while the log is cut")
         self.check_epoch(epoch)
         self.leave(now)
@@ -127,15 +129,15 @@ class ReplicationNode(Copying):
         return self.store.seal_tail()
 
     def shed_tail(self) -> None:
-        """Give up the role, and cut a record that never became whole; then `when_shaped`.
+        """Give up the role and cut an incomplete record at the end; then `when_shaped`.
 
-        `prepare_master` would cut it too, but here and now.
+        `prepare_master` would cut it as well, but blocks.
         """
         self.leave(self._now)
         self._reshape(self.store.cutting_tail(), lambda _error: None)
 
     def check_epoch(self, epoch: int) -> None:
-        """`StaleEpoch` when this log knows a newer master than that of `epoch`."""
+        """Raise `StaleEpoch` if this log knows a newer epoch than `epoch`."""
         last = self.epochs.last_epoch
         if epoch < last:
             raise StaleEpoch(f"the controller gave epoch {epoch}, this log has seen {last}")
@@ -149,7 +151,7 @@ class ReplicationNode(Copying):
         now: int,
         wall: int = 0,
     ) -> None:
-        """Serve followers: the entry (`epoch`, `start`) is durable."""
+        """Serve followers, after the entry (`epoch`, `start`) is durable."""
         self._now, self._wall = now, wall
         confirmed = self.store.pointers.confirmed
         self.store.limit_confirm(confirmed)
@@ -172,9 +174,12 @@ class ReplicationNode(Copying):
     def become_follower(
         self, epoch: int, now: int, wall: int = 0, *, learner: bool, unclean_epoch: int = 0
     ) -> None:
-        """Copy from the master of `epoch`; the caller dials and tells `dialled`.
+        """Copy from the master of `epoch`; the caller connects and calls `dialled`.
 
         `unclean_epoch`: see `FollowerCore`.
+
+        Raises:
+            StaleEpoch: the log has seen a newer epoch.
         """
         check(not self.reshaping, "no role begins while the log is cut")
         self.check_epoch(epoch)
@@ -194,13 +199,13 @@ class ReplicationNode(Copying):
         )
 
     def _adopt(self) -> None:
-        """A log that was written without a controller is the one of epoch 0, on all replicas."""
+        """Make a log that was written without a controller epoch 0, as on all replicas."""
         written = self.log.end > self.log.start
         if self.options.adopt_plain_log and not self.epochs.entries and written:
             self.epochs.append(0, 0)
 
     def leave(self, now: int) -> None:
-        """No role: links are cut, and who waits is told that it is over."""
+        """Give up the role: links are closed, and waiting sends get FENCED."""
         self._now = now
         master, follower = self.master, self.follower
         self.master = self.follower = None
@@ -214,7 +219,7 @@ class ReplicationNode(Copying):
     # Followers' links -------------------------------------------------------------------------
 
     def link_accepted(self, link: int, peer: str, now: int) -> None:
-        """Somebody connected; without a master here the link is cut."""
+        """Note a new connection; it is closed unless this broker is the master."""
         self._now = now
         if self.master is None:
             self._out.append(Close(link, "this broker is not the master"))
@@ -222,25 +227,27 @@ class ReplicationNode(Copying):
             self._carry_out(self.master.accepted(link, peer, now))
 
     def link_received(self, link: int, data: bytes | bytearray | memoryview, now: int) -> None:
+        """Handle bytes of a follower."""
         self._now = now
         if self.master is not None:
             self._recheck(now)
             self._carry_out(self.master.received(link, data, now))
 
     def link_closed(self, link: int, now: int) -> None:
+        """Note that the link of a follower is closed."""
         self._now = now
         if self.master is not None:
             self._recheck(now)
             self._carry_out(self.master.closed(link, now))
 
     def next_chunk(self, link: int, now: int) -> Chunk | None:
-        """What to write to a link that has room: the head, then that piece of the log."""
+        """Return the next data for a link that has room: the head, then a piece of the log."""
         return self.master.next_chunk(link, now) if self.master is not None else None
 
     # The master -------------------------------------------------------------------------------
 
     def _recheck(self, now: int) -> None:
-        """After any pause the right to acknowledge may be gone (S17)."""
+        """Check the lease again, because it may have ended during a pause (S17)."""
         master = self.master
         if master is None:
             return
@@ -251,24 +258,26 @@ class ReplicationNode(Copying):
             master.fence("the lease ran out")
 
     def may_serve(self, now: int) -> bool:
-        """Whether this master acknowledges: under its lease, or past it with the whole set."""
+        """Whether this master may acknowledge: with its lease, or after it with the whole set."""
         return self.may_acknowledge(now) or self.holds(now)
 
     def holds(self, now: int) -> bool:
-        """Whether the whole set is behind this master, so that it needs no lease (ADR 0044)."""
+        """Whether the whole set follows this master, so that it needs no lease (ADR 0044)."""
         span_ms = self.hold_span_ms()
         master = self.master
         return span_ms > 0 and master is not None and master.is_whole(now, span_ms)
 
     def appended(self, now: int) -> None:
-        """The store grew; call once for all appends of a turn, then let the links send."""
+        """Note that the store grew; called once for all appends of a turn, before the
+        links send.
+        """
         self._now = now
         master = self.master
         if master is None:
             return
         store = self.store
         if store.options.transient_pool:
-            store.commit()  # followers are sent what is in the file
+            store.commit()  # followers get only what is in the file
         self._recheck(now)
         self._carry_out(master.appended(now))
         if store.options.sync_flush and store.needs_sync:
@@ -284,7 +293,7 @@ class ReplicationNode(Copying):
             self._carry_out(master.moved(now))
 
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done, now: int) -> None:
-        """See `MasterCore.when_acked`; FENCED without a master here."""
+        """See `MasterCore.when_acked`; `done` gets FENCED if this broker is not the master."""
         if self.master is None:
             done(AckStatus.FENCED)
             return
@@ -292,29 +301,32 @@ class ReplicationNode(Copying):
         self.master.when_acked(offset, deadline_at_ms, done)
 
     def refusal(self, now: int) -> AckStatus | None:
-        """Why nothing should be appended now; None for go on."""
+        """Return why a send must be refused now, or None."""
         if self.master is None:
             return AckStatus.FENCED
         self._recheck(now)
         return self.master.refusal(now)
 
     def fence(self, reason: str) -> None:
+        """Stop acknowledging as master."""
         if self.master is not None:
             self.master.fence(reason)
 
     def unfence(self, now: int) -> None:
+        """Continue as the master of the same epoch."""
         self._now = now
         if self.master is not None:
             self._carry_out(self.master.unfence(now))
 
     def set_committed(self, members: frozenset[int], set_epoch: int, now: int) -> None:
+        """Note the controller's set."""
         self._now = now
         if self.master is not None:
             self._recheck(now)
             self._carry_out(self.master.set_committed(members, set_epoch, now))
 
     def replicas_told(self, registered: frozenset[int], now: int) -> None:
-        """The controllers' answer to `AskReplicas`."""
+        """Handle the controllers' answer to `AskReplicas`."""
         self._now = now
         self.registered = registered
         if self.master is not None:
@@ -322,6 +334,7 @@ class ReplicationNode(Copying):
             self._carry_out(self.master.replicas_told(registered, now))
 
     def proposal_failed(self, proposal: SetProposal, now: int, *, refused: bool = False) -> None:
+        """Note that a proposal failed, unless it is of another epoch."""
         self._now = now
         if self.master is not None and proposal.epoch == self.master.in_sync.epoch:
             self._recheck(now)
@@ -334,6 +347,7 @@ class ReplicationNode(Copying):
     # Time -------------------------------------------------------------------------------------
 
     def tick(self, now: int, wall: int = 0) -> None:
+        """Do what is due at `now`."""
         self._now, self._wall = now, wall
         if self.master is not None:
             self._recheck(now)
@@ -344,23 +358,26 @@ class ReplicationNode(Copying):
         self._forget_epochs()
 
     def _ping_ms(self, now: int) -> int:
-        """A lease that is not renewed soon ends: members must have been heard when it does."""
+        """Return the interval of heartbeats while the lease ends soon, so that members are heard by
+        then.
+        """
         span_ms = self.hold_span_ms()
         if span_ms == 0 or self.may_acknowledge(now + span_ms // 2):
             return 0
         return max(1, span_ms // PINGS_PER_SPAN)
 
     def _forget_epochs(self) -> None:
-        """Epochs whose log has been deleted."""
+        """Remove epochs whose log has been deleted."""
         entries, start = self.epochs.entries, self.store.pointers.start
         if len(entries) > 1 and entries[0].end < start and not self._forgetting:
             self._forgetting = True
             self.run_blocking(partial(self.epochs.cut_prefix, start), self._forgotten)
 
     def _forgotten(self, error: Exception | None) -> None:
-        self._forgetting = error is not None  # once is enough when the disk does not take it
+        self._forgetting = error is not None  # not tried again after the disk failed
 
     def next_deadline(self, now: int) -> int:
+        """Return when `tick` must be called at the latest."""
         if self.master is not None:
             return self.master.next_deadline(now)
         if self.follower is not None:
@@ -370,7 +387,9 @@ class ReplicationNode(Copying):
     # Effects ----------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Effects) -> None:
-        """In order. Steps of a follower that is held may wait for a device."""
+        """Execute effects in order. Steps of a follower that stop its core may wait for
+        a device.
+        """
         for index, effect in enumerate(effects):
             if isinstance(effect, Truncate | Reset | Persist):
                 self._carry_out_held(effects[index:])
@@ -378,7 +397,7 @@ class ReplicationNode(Copying):
             try:
                 self._do(effect)
             except (EnvironmentFault, PeerError) as error:
-                self._give_up(str(error))  # nothing of what follows may be acknowledged
+                self._give_up(str(error))  # the effects that follow must not be acknowledged
                 return
 
     def _do(self, effect: Effect) -> None:
@@ -398,7 +417,7 @@ class ReplicationNode(Copying):
             raise OurBug(f"nobody carries out {effect}")
 
     def _carry_out_held(self, effects: Effects) -> None:
-        """Truncation and the like, then the rest, then `resumed`."""
+        """Execute a truncation or another blocking effect, then the rest, then call `resumed`."""
         follower = self.follower
         if follower is None:
             return
@@ -433,7 +452,7 @@ class ReplicationNode(Copying):
             self.epochs.append(epoch, start)
 
     def _truncation(self, follower: FollowerCore, effect: Truncate) -> Steps:
-        """Cut the log, then the epochs."""
+        """Return the steps that cut the log, then the epochs."""
         entries = list(follower.master_entries)
         adopt = partial(self.epochs.adopt, entries, effect.offset)
         if not self.safeguards.durable_truncation_first:
@@ -449,7 +468,9 @@ class ReplicationNode(Copying):
         yield adopt
 
     def _reshape(self, steps: Steps, then: Then) -> None:
-        """Run the steps to their end, one at a time, then `then` with the error that ended them."""
+        """Run all steps, one at a time, then call `then` with the error that ended
+        them, or None.
+        """
         self.reshaping = True
 
         def go_on(error: Exception | None) -> None:
@@ -472,7 +493,7 @@ class ReplicationNode(Copying):
         go_on(None)
 
     def when_shaped(self, call: Callable[[], None]) -> None:
-        """Call when the log is not being cut: now, or after its last step."""
+        """Call `call` when the log is not being cut: now, or after the last step."""
         self._when_shaped.append(call)
         self._shaped()
 
@@ -485,13 +506,13 @@ class ReplicationNode(Copying):
         return super().reading and not self.reshaping
 
     def transferred(self) -> dict[int, int]:
-        """Bytes of log by link since it began; 0 is the link to the master."""
+        """Return bytes of log by link since its start; 0 is the link to the master."""
         if self.master is not None:
             return {link.number: link.sent_bytes for link in self.master.links.values()}
         return {0: self.follower.received_bytes} if self.follower is not None else {}
 
     def statistics(self) -> dict[str, int]:
-        """Plain figures of the present role."""
+        """Return the state of the present role as numbers."""
         if self.master is not None:
             return self.master.statistics()
         return self.follower.statistics() if self.follower is not None else {}

@@ -1,4 +1,4 @@
-"""What the cores read of the store; the store's own objects fit, and so do a test's."""
+"""The interfaces of the replication cores to store, epochs and sockets."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -8,24 +8,28 @@ from epochmq.store.store import Store
 
 
 class LogView(Protocol):
-    """Where the log begins and ends, and how large its files are."""
+    """Start and end of the log, and the size of its files; offsets are bytes."""
 
     @property
     def start(self) -> int: ...
 
     @property
     def end(self) -> int:
-        """Where the next byte goes."""
+        """Offset of the next byte."""
         ...
 
     @property
     def whole(self) -> int:
-        """Up to here the log is whole records; a follower's may end inside one."""
+        """The offset up to which the log has complete records; a follower's log may end
+        inside one.
+        """
         ...
 
     @property
     def safe(self) -> int:
-        """Up to here the log is kept as the flush policy wants it: synced, or just written."""
+        """The offset up to which the log is kept according to the flush policy: synced,
+        or written.
+        """
         ...
 
     @property
@@ -36,7 +40,7 @@ class LogView(Protocol):
 
 
 class EpochRange(Protocol):
-    """Bytes `[start, end)` were written by the master of `epoch`."""
+    """The master of `epoch` wrote the bytes `[start, end)`."""
 
     @property
     def epoch(self) -> int: ...
@@ -49,18 +53,18 @@ class EpochRange(Protocol):
 
 
 class EpochView(Protocol):
-    """The epochs of a log; `store.epochs.EpochFile` is one."""
+    """The epochs of a log; `store.epochs.EpochFile` implements it."""
 
     @property
     def entries(self) -> Sequence[EpochRange]: ...
 
     @property
     def last_epoch(self) -> int:
-        """-1 for none."""
+        """The last epoch; -1 if there is none."""
         ...
 
     def newest(self) -> Sequence[EpochRange]:
-        """What goes into a handshake reply."""
+        """Return the epochs for the reply to a handshake."""
         ...
 
     def entry_at(self, offset: int) -> EpochRange | None: ...
@@ -68,12 +72,14 @@ class EpochView(Protocol):
     def consistent_point(
         self, own_end: int, master_entries: Entries, master_end: int, confirmed: int = 0
     ) -> int | None:
-        """Up to where this log and the master's are one; None: nobody can tell."""
+        """Return the offset up to which this log and the master's are equal; None if that is not
+        known.
+        """
         ...
 
 
 class Socket(Protocol):
-    """A connected, non-blocking stream socket; the calls raise as Python's own do."""
+    """A connected, non-blocking stream socket; its calls raise the errors of Python's sockets."""
 
     def fileno(self) -> int: ...
 
@@ -87,27 +93,27 @@ class Socket(Protocol):
 
 
 class Sockets(Protocol):
-    """Makes them; the real one is `runtime.streams.StreamSockets`."""
+    """Makes sockets; `runtime.streams.StreamSockets` implements it."""
 
     def listen(self, host: str, port: int) -> tuple[Any, int]:
-        """A listening socket and its port. `PortInUse`, `EnvironmentFault`."""
+        """Return a listening socket and its port. Raises `PortInUse` or `EnvironmentFault`."""
         ...
 
     def accept(self, listener: Any) -> tuple[Any, str] | None:
-        """A connected socket and who it is, or None."""
+        """Return a connected socket and the address of the peer, or None."""
         ...
 
     async def connect(self, host: str, port: int, timeout_ms: int) -> Any:
-        """A connected socket. `NotReachable`."""
+        """Return a connected socket. Raises `NotReachable`."""
         ...
 
 
 # Store view ----------------------------------------------------------------------------------
-# How the cores of replication see a store: where its log begins and ends, and what is safe.
+# The view of the replication cores on a store.
 
 
 class StoreView:
-    """`ports.LogView` on a store."""
+    """Implements `LogView` for a store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -117,20 +123,25 @@ class StoreView:
 
     @property
     def start(self) -> int:
+        """First offset of the log."""
         return self._pointers.start
 
     @property
     def end(self) -> int:
+        """End of what may be sent to followers."""
         return self._store.transferable
 
     @property
     def whole(self) -> int:
+        """End of the complete records."""
         return self._store.whole_end
 
     @property
     def safe(self) -> int:
+        """End of what is synced with sync flush, or written without it."""
         return self._pointers.synced if self._sync_flush else self._store.transferable
 
     @property
     def confirmed(self) -> int:
+        """The confirmed offset."""
         return self._pointers.confirmed

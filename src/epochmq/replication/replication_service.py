@@ -1,7 +1,8 @@
-"""Replication of one broker: the facade that the broker calls, and the only place that awaits.
+"""Replication of one broker: the interface for the broker, with the coroutines that change its
+role.
 
-Carries out what `ReplicationNode` asks for, in order; decides nothing. Epoch entries are written in
-the blocking thread; between the end of one role and the begin of the next there is none.
+It executes the effects of `ReplicationNode` in order and decides nothing. Epoch entries are written
+in the blocking thread. Between the end of one role and the beginning of the next there is no role.
 """
 
 import asyncio
@@ -38,14 +39,14 @@ __all__ = ["AckStatus", "ReplicationService", "SetProposal", "StaleEpoch"]
 _log = logging.getLogger(__name__)
 
 TROUBLE_AGAIN_MS = 60_000
-"""The same trouble is logged and reported again after so long."""
+"""The same problem is logged and reported again after this time."""
 
 TICK_MS = 50
-"""Deadlines, grace periods and heartbeats are looked at so often."""
+"""Interval at which deadlines, grace periods and heartbeats are checked."""
 
 
 class Node(Protocol):
-    """What carries a role: `ReplicationNode`, or the one without a controller."""
+    """The node that has a role: `ReplicationNode` or `PlainNode`."""
 
     store: Store
 
@@ -64,12 +65,12 @@ class Node(Protocol):
     def statistics(self) -> dict[str, int]: ...
 
     def transferred(self) -> dict[int, int]:
-        """Bytes of log by link since it began; 0 is the link to the master."""
+        """Return bytes of log by link since its start; 0 is the link to the master."""
         ...
 
 
 class Shell:
-    """Sockets, timer and effects around one node."""
+    """Sockets, timer and effects of one node."""
 
     def __init__(
         self,
@@ -91,9 +92,9 @@ class Shell:
         self._on_trouble = on_trouble
         self._on_proposal = on_proposal
         self.on_stranger: Callable[[], None] = lambda: None
-        """The controllers are to be asked for the group's replicas; then `replicas_told`."""
+        """Called to ask the controllers for the group's replicas; then `replicas_told`."""
         self.speeds = Speeds()
-        """Bytes a second by link; 0 is the link to the master."""
+        """Bytes per second by link; 0 is the link to the master."""
         self._server: LinkServer | None = None
         self._peer: MasterPeer | None = None
         self._peer_task: asyncio.Task[None] | None = None
@@ -104,7 +105,13 @@ class Shell:
         self._tell_again_at_ms = 0
 
     async def start(self, host: str, port: int) -> int:
-        """Listen for followers; the port. They are cut off as long as this is no master."""
+        """Listen for followers, and return the port. Links are closed while this broker is not the
+        master.
+
+        Raises:
+            PortInUse: another process uses the port.
+            EnvironmentFault: the port cannot be opened.
+        """
         server = LinkServer(
             self._master_side,
             self._node.store,
@@ -119,7 +126,7 @@ class Shell:
         return bound
 
     async def stop(self) -> None:
-        """No role, no links, no listener."""
+        """Give up the role, close all links, and stop listening."""
         async with self._switching:
             await self._hang_up()
             self._node.leave(self._clock.now_ms())
@@ -157,7 +164,7 @@ class Shell:
             self._broken(error)
 
     async def _hang_up(self) -> None:
-        """No connection to a master any more."""
+        """Close the connection to the master."""
         task, self._peer_task = self._peer_task, None
         self._peer = self._master_address = None
         if task is not None:
@@ -165,33 +172,35 @@ class Shell:
             await asyncio.wait([task])
 
     def _broken(self, error: Exception) -> None:
-        """Our bug: better stopped than wrong."""
+        """Fence the store after an unexpected error."""
         _log.error("replication failed", exc_info=error)
         self._node.fence(str(error))
         self._node.store.fence(f"replication: {type(error).__name__}: {error}")
         self._on_trouble(f"replication failed: {type(error).__name__}: {error}")
 
     def appended(self) -> None:
-        """The store grew: send in this turn. Once for all appends of a turn."""
+        """Note that the store grew, and send in this turn; called once for all appends
+        of a turn.
+        """
         self._node.appended(self._clock.now_ms())
         self._after()
         if self._server is not None:
             self._server.wake()
 
     def check_set(self, now: int | None = None) -> None:
-        """Look for members that fell behind; the own timer does so as well."""
+        """Check for slow members; the own timer does that as well."""
         self._node.tick(self._clock.now_ms() if now is None else now, self._clock.wall_ms())
         self._after()
 
     def statistics(self) -> dict[str, int]:
-        """Plain figures of the present role."""
+        """Return the state of the present role as numbers."""
         return self._node.statistics()
 
     def _peers(self) -> dict[int, str]:
         return {n: w.peer for n, w in self._server.wires.items()} if self._server else {}
 
     def _after(self) -> None:
-        """What the node wants done outside, in order."""
+        """Execute the effects of the node in order."""
         for effect in self._node.pop_effects():
             if isinstance(effect, SendData):
                 if effect.link:
@@ -209,7 +218,7 @@ class Shell:
                 self._tell(effect.text)
 
     def _tell(self, trouble: str) -> None:
-        """Report what needs a person; what comes again with each new link, once a period."""
+        """Report a problem to an operator; a repeated one is reported once in a period."""
         now = self._clock.now_ms()
         if trouble != self._told or now >= self._tell_again_at_ms:
             self._told, self._tell_again_at_ms = trouble, now + TROUBLE_AGAIN_MS
@@ -235,7 +244,7 @@ class Shell:
 
 
 class ReplicationService(Shell):
-    """One broker's part in its group, in controller mode; all on the running loop."""
+    """The replication of one broker in controller mode; all on the running event loop."""
 
     def __init__(
         self,
@@ -264,21 +273,27 @@ class ReplicationService(Shell):
         self._steps = TaskSet()
 
     async def stop(self) -> None:
-        """No role, no links, no listener, nothing on its way to the disk."""
+        """Give up the role, close all links, stop listening, and wait for disk steps."""
         await super().stop()
         await self._steps_done()
 
     async def _steps_done(self) -> None:
-        """Nothing is on its way to the disk: a cut of the log goes on after its link is gone."""
+        """Wait for disk steps: a cut of the log continues after its link is closed."""
         await self._steps.drain()
 
     # Roles ------------------------------------------------------------------------------------
 
     async def become_master(self, epoch: int, members: frozenset[int], set_epoch: int) -> None:
-        """Be the master of `epoch`; its entry is on the device when this returns.
+        """Become the master of `epoch`; its entry is on the device when this returns.
 
-        `StaleEpoch` when this log has seen a newer master, or this very epoch from elsewhere;
-        before anything has changed in the first case.
+        Args:
+            epoch: the epoch from the controller.
+            members: ids of the sync-state set.
+            set_epoch: epoch of the set.
+
+        Raises:
+            StaleEpoch: the log has seen a newer epoch, and nothing has changed; or it has this
+                epoch from another master.
         """
         async with self._switching:
             node = self.node
@@ -311,10 +326,20 @@ class ReplicationService(Shell):
         *,
         unclean_epoch: int = 0,
     ) -> None:
-        """Copy from that master; without an address wait for a call with one.
+        """Copy from a master.
 
-        The same master again, by the same epochs and address, goes on undisturbed. `StaleEpoch`
-        when this log has seen a newer one. `unclean_epoch`: see `FollowerCore`.
+        The same master again, with the same epochs and address, changes nothing.
+
+        Args:
+            epoch: the master's epoch from the controller.
+            master_id: broker id of the master.
+            master_ha_address: "host:port" of its replication port; None waits for a call with an
+                address.
+            learner: whether this broker is a learner.
+            unclean_epoch: see `FollowerCore`.
+
+        Raises:
+            StaleEpoch: the log has seen a newer epoch.
         """
         async with self._switching:
             node = self.node
@@ -342,65 +367,73 @@ class ReplicationService(Shell):
     # What the broker tells --------------------------------------------------------------------
 
     def fence(self, reason: str) -> None:
-        """Acknowledge nothing and move nothing, until `unfence` or another role."""
+        """Stop acknowledging and changing anything, until `unfence` or another role."""
         self.node.fence(reason)
         if self.node.follower is not None:
             self.node.leave(self._clock.now_ms())
             self._after()
 
     def may_serve(self, now: int) -> bool:
-        """As master: under the lease, or past it with the whole set (ADR 0044)."""
+        """Whether this master may acknowledge: with its lease, or after it with the whole set (ADR
+        0044).
+        """
         return self.node.may_serve(now)
 
     def unfence(self) -> None:
-        """Still, or again, the master of the same epoch."""
+        """Continue as the master of the same epoch."""
         self.node.unfence(self._clock.now_ms())
         self._after()
 
     def lease(
         self, may_acknowledge: Callable[[int], bool], hold_span_ms: Callable[[], int] = lambda: 0
     ) -> None:
-        """Ask this with the monotonic time before each acknowledgement; False fences (S17),
-        unless the whole set was heard within `hold_span_ms` (ADR 0044)."""
+        """Set the functions that are called before each acknowledgement.
+
+        Args:
+            may_acknowledge: gets monotonic ms; False fences the master (S17), unless the whole set
+                was heard within `hold_span_ms` (ADR 0044).
+            hold_span_ms: returns milliseconds; 0 means that the whole set may not go on without a
+                lease.
+        """
         self.node.may_acknowledge = may_acknowledge
         self.node.hold_span_ms = hold_span_ms
 
     def set_committed(self, members: frozenset[int], set_epoch: int) -> None:
-        """The controller's set, from an answer or a poll; old news is no harm."""
+        """Note the controller's set, from an answer or a poll; an older set is ignored."""
         self.node.set_committed(members, set_epoch, self._clock.now_ms())
         self._after()
 
     def replicas_told(self, registered: frozenset[int]) -> None:
-        """The ids that the controllers have registered in this group."""
+        """Note the ids that the controllers registered in this group."""
         self.node.replicas_told(registered, self._clock.now_ms())
         self._after()
 
     def proposal_failed(self, proposal: SetProposal, *, refused: bool = False) -> None:
-        """No answer came, or with `refused` the active controller said no."""
+        """Note that a proposal got no answer; with `refused` the active controller refused it."""
         self.node.proposal_failed(proposal, self._clock.now_ms(), refused=refused)
         self._after()
 
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
-        """`done` once, in the log's order, when what ends at `offset` is acknowledged.
+        """Call `done` once, in the order of the log, when the data up to `offset` is acknowledged.
 
-        ACKED also means synced here when the store has sync flush.
+        If the store has sync flush, ACKED also means that the data is synced here.
         """
         self.node.when_acked(offset, deadline_at_ms, done, self._clock.now_ms())
 
     def change_options(self, options: ReplicationOptions) -> None:
-        """Numbers of replicas, time limits and sizes from now on; the rest with the next role."""
+        """Change numbers of replicas, times and sizes from now on; the rest with the next role."""
         self.node.options = options
         if self.node.master is not None:
             self.node.master.change_options(options)
 
     def refusal(self) -> AckStatus | None:
-        """Why nothing should be appended now; None: go on."""
+        """Return why a send must be refused now, or None."""
         return self.node.refusal(self._clock.now_ms())
 
     # Figures ----------------------------------------------------------------------------------
 
     def ha_info(self) -> dict[str, object]:
-        """RocketMQ's HARuntimeInfo, as JSON has it."""
+        """Return RocketMQ's HARuntimeInfo as a dict."""
         return ha_info(
             self.node,
             self._peers(),

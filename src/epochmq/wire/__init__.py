@@ -1,1 +1,1 @@
-"""L2: the remoting protocol as values, without any I/O (sections 1 to 3)."""
+"""RocketMQ's remoting protocol: frames, headers, bodies and codes, without any I/O."""

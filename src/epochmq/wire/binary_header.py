@@ -1,8 +1,8 @@
-"""The binary ("ROCKETMQ") header encoding.
+"""The binary ("ROCKETMQ") encoding of a command's header.
 
-Layout, big-endian: int16 code, int8 language, int16 version, int32 opaque, int32 flag, int32 remark
-length (0 = none), remark, int32 length of the map (0 = none), then pairs of int16 key length, key,
-int32 value length, value. An empty value means "not set".
+Layout, big-endian: int16 code, int8 language, int16 version, int32 opaque, int32 flag, int32 length
+of the remark (0 = none), remark, int32 length of the map (0 = none), then pairs of int16 key
+length, key, int32 value length, value. An empty value means "not set".
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _FLAG_RESPONSE = 1
 
 
 class BinaryHeader(NamedTuple):
-    """The fields of one header; `ext` is None when there is no map."""
+    """The fields of one header; `ext` is None if there is no map."""
 
     code: int
     language: str
@@ -33,7 +33,11 @@ class BinaryHeader(NamedTuple):
 
 
 def encode(fields: BinaryHeader) -> bytes:
-    """The header's bytes. A code beyond int16 loses its high bits, which `widen` knows to add."""
+    """Encode a header. A code beyond int16 loses its high bits; `widen` restores them.
+
+    Raises:
+        UsageError: a key of `ext` is longer than 32,767 bytes.
+    """
     remark = (fields.remark or "").encode()
     pairs = _encode_map(fields.ext) if fields.ext else b""
     fixed = _FIXED.pack(
@@ -63,7 +67,7 @@ def _encode_map(ext: Mapping[str, str]) -> bytes:
 
 
 def decode(header: Buffer) -> BinaryHeader:
-    """Read a header; raises `PeerError` when lengths and contents do not fit each other."""
+    """Decode a header. Raises `PeerError` if its lengths do not fit its contents."""
     data = bytes(header)
     try:
         size = _FIXED.unpack_from(data)[-1]
@@ -81,7 +85,9 @@ def decode(header: Buffer) -> BinaryHeader:
 
 
 def decode_fixed(header: Buffer) -> BinaryHeader:
-    """The fields at the begin of a header, which has all of their bytes."""
+    """Decode the fixed fields at the beginning of a header; `header` must hold all of
+    their bytes.
+    """
     code, language, version, opaque, flag, _ = _FIXED.unpack_from(header)
     return BinaryHeader(
         code if flag & _FLAG_RESPONSE else widen(code),
@@ -111,7 +117,7 @@ def _decode_map(data: bytes, at: int, end: int) -> dict[str, str]:
 
 
 def _text(data: bytes, at: int, size: int) -> str:
-    """`size` bytes as UTF-8, ill-formed bytes replaced as Java does."""
+    """Return `size` bytes as UTF-8; invalid bytes are replaced, as in Java."""
     if not 0 <= size <= len(data) - at:
         raise PeerError(f"a text of {size} bytes does not fit a binary header")
     return data[at : at + size].decode("utf-8", "replace")

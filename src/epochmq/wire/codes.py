@@ -1,14 +1,14 @@
-"""Every request and response code by name, versions and languages (-2.0).
+"""Request codes, response codes, languages and version numbers of the protocol.
 
-Numbers are RocketMQ's; where releases disagree (controller codes from 2010 up) those of 5.3.3 are
-used. Codes above 32767 do not fit the binary header, see `narrow` and `widen`.
+Numbers are RocketMQ's. Where releases disagree (controller codes from 2010 on), those of 5.3.3 are
+used. Codes above 32,767 do not fit the binary header, see `narrow` and `widen`.
 """
 
 from enum import IntEnum
 
 
 class RequestCode(IntEnum):
-    """What is asked. Names are RocketMQ's (5.0.0 and 5.3.3 together)."""
+    """Codes of requests. Names are RocketMQ's (5.0.0 and 5.3.3 together)."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -161,21 +161,21 @@ class RequestCode(IntEnum):
     AUTH_GET_ACL = 3009
     AUTH_LIST_ACL = 3010
     RAFT_MESSAGE = 34001
-    """Ours, one-way, between controllers: the body is one message of the Raft core."""
+    """EpochMQ only, one-way between controllers: the body is one Raft message."""
     CONTROLLER_GET_TIMELINE = 34002
-    """Ours: the latest elections as the leader saw them."""
+    """EpochMQ only: the latest elections, as the leader saw them."""
     BULK_READ = 34003
-    """Ours: raw records of one queue, up to megabytes an answer."""
+    """EpochMQ only: raw records of one queue, up to megabytes in one answer."""
     EPOCH_OFFSETS = 34004
-    """Ours: where an epoch's master began to write, as queue offsets of a topic."""
+    """EpochMQ only: the queue offsets of a topic at which the master of an epoch began to write."""
     LOG_DIGESTS = 34005
-    """Ours: digests of the log's blocks up to the confirmed offset."""
+    """EpochMQ only: digests of blocks of the log, up to the confirmed offset."""
     LOG_READ = 34006
-    """Ours: the log's bytes up to the confirmed offset."""
+    """EpochMQ only: bytes of the log, up to the confirmed offset."""
     RAFT_LINK = 34010
-    """Asked of a controller: is the connection over which this word came yours?"""
+    """EpochMQ only: asks a controller whether a connection that claims to be its own really is."""
     GET_ALL_CONSUMER_ORDER_INFO = 34007
-    """Ours: which batches of ordered pops are out, for replicas."""
+    """EpochMQ only, for replicas: the batches of ordered pops that are not acknowledged yet."""
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052
@@ -187,7 +187,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How it went. 0 is success; a client takes any other number as a failure."""
+    """Codes of responses. 0 is success; a client treats any other number as a failure."""
 
     RPC_TIME_OUT = -1006
     RPC_SEND_TO_CHANNEL_FAILED = -1004
@@ -258,7 +258,7 @@ class ResponseCode(IntEnum):
 
 
 class Language(IntEnum):
-    """Ordinals of a sender's language; names travel in JSON headers, numbers in binary ones."""
+    """Numbers of a sender's language. JSON headers hold the names, binary headers the numbers."""
 
     JAVA = 0
     CPP = 1
@@ -290,7 +290,7 @@ VERSION_5_2_0 = 453
 VERSION_5_3_1 = 475
 VERSION_5_3_3 = 479
 OUR_VERSION = VERSION_5_0_0
-"""The release whose behaviour we show to peers, in requests and in responses."""
+"""The version that EpochMQ shows to peers, in requests and in responses."""
 
 _WIDE = {
     int(code) & 0xFFFF: int(code) for code in RequestCode if not -0x8000 <= int(code) <= 0x7FFF
@@ -298,10 +298,10 @@ _WIDE = {
 
 
 def narrow(code: int) -> int:
-    """`code` as the int16 of a binary header: its low 16 bits, signed."""
+    """Return `code` as the int16 of a binary header: its low 16 bits, signed."""
     return ((code + 0x8000) & 0xFFFF) - 0x8000
 
 
 def widen(code: int) -> int:
-    """A request code read from a binary header; POP codes get their lost high bits back."""
+    """Return the request code for a code of a binary header; POP codes get their high bits back."""
     return _WIDE.get(code & 0xFFFF, code)

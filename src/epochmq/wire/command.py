@@ -1,4 +1,4 @@
-"""A command: one request or one response, and its two header encodings (-1.5)."""
+"""A command: one request or one response, with JSON or binary header."""
 
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -35,11 +35,23 @@ FLAG_ONEWAY = 2
 _shortener = reprlib.Repr()
 _shortener.maxdict, _shortener.maxstring = 16, 120
 _short = _shortener.repr
-"""`repr` for the log: a stranger does not decide how long its lines are."""
+"""`repr` for the log with a limited length, because peers choose the values."""
 
 
 class Command:
-    """One request or response. `ext` is the custom header as it travels; `binary` its encoding."""
+    """One request or response.
+
+    Attributes:
+        code: request code or response code.
+        language: name of the sender's programming language.
+        version: number of the sender's version.
+        opaque: number that connects a response to its request.
+        flag: bits FLAG_RESPONSE and FLAG_ONEWAY.
+        remark: text of an error, or None.
+        ext: fields of the custom header as texts, or None.
+        body: the body in bytes.
+        binary: whether the header is encoded in binary form instead of JSON.
+    """
 
     __slots__ = ("binary", "body", "code", "ext", "flag", "language", "opaque", "remark", "version")
 
@@ -68,14 +80,16 @@ class Command:
 
     @property
     def is_response(self) -> bool:
+        """Whether it is a response, not a request."""
         return self.flag & FLAG_RESPONSE != 0
 
     @property
     def is_oneway(self) -> bool:
-        """A request that must not be answered."""
+        """Whether the request must not be answered."""
         return self.flag & FLAG_ONEWAY != 0
 
     def mark_oneway(self) -> None:
+        """Make it a request that must not be answered."""
         self.flag |= FLAG_ONEWAY
 
     def __repr__(self) -> str:
@@ -88,7 +102,7 @@ class Command:
 
 @dataclass(slots=True)
 class Reply:
-    """What a handler answers: a code, a remark, a header and a body of one or more chunks."""
+    """The answer of a handler: code, remark, header, and a body of one or more chunks."""
 
     code: int = 0
     remark: str | None = None
@@ -106,7 +120,7 @@ class Held:
 
 
 HELD: Final = Held()
-"""A handler returns it when it keeps (session, request) and answers later by `Session.answer`."""
+"""A handler returns it when it keeps session and request, to answer later by `Session.answer`."""
 
 
 def request(
@@ -115,7 +129,7 @@ def request(
     body: Buffer = b"",
     oneway: bool = False,
 ) -> Command:
-    """A request of ours; its opaque is set by whoever sends it."""
+    """Return a new request; its sender sets the opaque."""
     return Command(code, flag=FLAG_ONEWAY if oneway else 0, ext=_ext(header), body=body)
 
 
@@ -126,7 +140,7 @@ def response(
     header: Header | Mapping[str, str] | None = None,
     body: Buffer = b"",
 ) -> Command:
-    """Our answer to `to`: its opaque and its header encoding, a remark cut to the limit."""
+    """Return an answer to `to`, with the same opaque and encoding; a long remark is cut."""
     return Command(
         code,
         opaque=to.opaque,
@@ -139,7 +153,7 @@ def response(
 
 
 def cut_remark(remark: str) -> str:
-    """At most `REMARK_BYTES_MAX` of `remark`, safe to encode."""
+    """Return at most `REMARK_BYTES_MAX` bytes of `remark`, as valid UTF-8."""
     data = remark.encode("utf-8", "replace")[:REMARK_BYTES_MAX]
     return data.decode("utf-8", "ignore")
 
@@ -151,7 +165,9 @@ def _ext(header: Header | Mapping[str, str] | None) -> dict[str, str] | None:
 
 
 class _JsonOut(msgspec.Struct, gc=False):
-    """The JSON header; fields in the order that Java writes (alphabetical), None left out."""
+    """The JSON header for sending: fields in Java's (alphabetical) order, without those that are
+    None.
+    """
 
     code: int
     extFields: dict[str, str] | msgspec.UnsetType
@@ -164,7 +180,7 @@ class _JsonOut(msgspec.Struct, gc=False):
 
 
 class _JsonIn(msgspec.Struct, gc=False):
-    """The JSON header of a well-behaved peer; others are read by `_from_loose`."""
+    """The JSON header of a correct peer; other headers are read by `_from_loose`."""
 
     code: I32
     language: str = UNKNOWN_LANGUAGE
@@ -180,12 +196,16 @@ _decode_json = msgspec.json.Decoder(_JsonIn, strict=False).decode
 
 
 def encode_frame(command: Command) -> bytes:
-    """The whole frame of `command`; `UsageError` when it is larger than the protocol allows."""
+    """Return the whole frame of `command`. Raises `UsageError` if it exceeds the limits."""
     return encode_head(command, len(command.body)) + command.body
 
 
 def encode_head(command: Command, body_size: int) -> bytes:
-    """The frame of `command` up to its body, which is sent separately and has `body_size` bytes."""
+    """Return the frame of `command` up to its body of `body_size` bytes, which is sent separately.
+
+    Raises:
+        UsageError: header or frame exceed their limits.
+    """
     header = _binary_header(command) if command.binary else _json_header(command)
     header_max = ANSWER_HEADER_BYTES_MAX if command.is_response else HEADER_BYTES_MAX
     if len(header) > header_max:
@@ -196,7 +216,7 @@ def encode_head(command: Command, body_size: int) -> bytes:
 
 
 def encode_reply(to: Command, reply: Reply) -> list[Buffer]:
-    """The frame that answers `to`, as chunks: the head, then the body's chunks untouched."""
+    """Return the frame that answers `to` as chunks: the head, then the chunks of the body."""
     body = reply.body
     chunks = [body] if isinstance(body, bytes | bytearray | memoryview) else list(body)
     head = response(to, reply.code, reply.remark, reply.header)
@@ -233,7 +253,9 @@ def _json_header(command: Command) -> bytes:
 
 
 def decode(header: Buffer, binary: bool, body: Buffer = b"") -> Command:
-    """The command of one frame, as tolerant as Java's decoder; raises `PeerError` for garbage."""
+    """Decode the header of one frame, as leniently as Java does. Raises `PeerError` if
+    it cannot.
+    """
     command = _from_binary(header) if binary else _from_json(header)
     if command.ext is not None and len(command.ext) > EXT_FIELDS_MAX:
         raise PeerError(f"{len(command.ext)} ext fields are more than {EXT_FIELDS_MAX}")
@@ -272,7 +294,7 @@ def _from_json(header: Buffer) -> Command:
 
 
 def _from_loose(fields: Any) -> Command:
-    """A header whose values are not of the types they should be."""
+    """Read a JSON header whose values have unexpected types."""
     if not isinstance(fields, dict):
         raise PeerError("a JSON header must be an object")
     remark = fields.get("remark")

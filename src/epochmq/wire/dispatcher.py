@@ -1,6 +1,7 @@
-"""From frames to handlers and back: the cold path that every node shares.
+"""Dispatches frames to request handlers; all servers use it.
 
-A node that serves hot codes itself takes those frames out first and gives the rest to `handle`.
+A server that handles frequent requests itself takes their frames first and passes the rest to
+`handle`.
 """
 
 import logging
@@ -18,31 +19,32 @@ log = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """A `FrameSink` over a table of handlers by request code."""
+    """A `FrameSink` with a table of handlers by request code."""
 
     def __init__(self, table: Mapping[int, Handler] | None = None) -> None:
         self.table: dict[int, Handler] = dict(table or {})
 
     def opened(self, session: Session) -> None:
-        """A connection began."""
+        """Note that a connection was opened."""
 
     def closed(self, session: Session) -> None:
-        """A connection ended."""
+        """Note that a connection was closed."""
 
     def end_of_turn(self, now: int) -> None:
-        """All reads of this turn are handled."""
+        """Note that all reads of this turn are handled."""
 
     def receive(self, session: Session, frames: Sequence[RawFrame], now: int) -> None:
-        """Handle all frames of one read, in order, until the session is closed."""
+        """Handle all frames of one read in order, until the session is closed."""
         for frame in frames:
             if session.closed:
                 return
             self.receive_one(session, frame, now)
 
     def receive_one(self, session: Session, frame: RawFrame, now: int) -> None:
-        """Decode one frame; a response goes to whoever asked, a request to its handler.
+        """Decode one frame. Give a response to its waiting caller, and a request to its handler.
 
-        The body is copied, so that a handler may keep the command. Garbage cuts the connection.
+        The body is copied, so a handler may keep the command. A frame that cannot be decoded closes
+        the connection.
         """
         try:
             command = decode(frame.header, frame.binary, bytes(frame.body))
@@ -57,14 +59,16 @@ class Dispatcher:
     def handle(self, session: Session, command: Command, now: int) -> None:
         """Run the handler of a request and send its reply.
 
-        Raises `PeerError` when the request calls for a cut, and `OurBug`, which stops the node.
+        Raises:
+            PeerError: the connection must be closed.
+            OurBug: the node must stop.
         """
         reply = self.reply_to(session, command, now)
         if isinstance(reply, Reply):
             session.answer(command, reply)
 
     def reply_to(self, session: Session, command: Command, now: int) -> Reply | Held:
-        """What the table's handler says, its errors turned into answers."""
+        """Return the reply of the handler for the request code; errors become replies."""
         handler = self.table.get(command.code)
         if handler is None:
             return Reply(
@@ -76,7 +80,7 @@ class Dispatcher:
     def answer_by(
         self, handler: Handler, session: Session, command: Command, now: int
     ) -> Reply | Held:
-        """What `handler` says, its errors turned into answers."""
+        """Return the reply of `handler`; errors become replies, except `OurBug` and `PeerError`."""
         try:
             return handler(command, session, now)
         except Refused as error:

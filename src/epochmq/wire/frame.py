@@ -1,4 +1,4 @@
-"""Frames: cutting a byte stream into headers and bodies.
+"""Frames: splits a byte stream into headers and bodies.
 
 Layout, big-endian: int32 length of what follows; int8 header encoding (0 JSON, 1 binary); 24 bits
 header length; header; body.
@@ -18,14 +18,15 @@ TYPE_JSON = 0
 TYPE_BINARY = 1
 
 ROOM_BYTES = 128 * 1024
-"""A frame of which so much is there, and so much is missing, gets room for more at once."""
+"""A buffer is enlarged for a frame when at least this much has arrived and this much is missing."""
 ROOM_GROWTH = 4
-"""The room is so many times what is there: who wants 16 MiB of it has to send a quarter first."""
+"""The buffer has at most this many times the bytes that arrived, so a peer must send a quarter of a
+large frame before all its memory is allocated."""
 
 _LENGTH_BYTES = 4
 _LENGTH_MAX = FRAME_BYTES_MAX - _LENGTH_BYTES
 END_BYTES = 1024
-"""So much of each end of a header that is too long is kept."""
+"""Bytes that are kept of each end of a header that is too long."""
 
 _HEADER_BITS = 24
 _HEADER_MASK = (1 << _HEADER_BITS) - 1
@@ -40,11 +41,11 @@ _OTHER_PROTOCOLS = {
     },
     int.from_bytes(b"\x16\x03", "big"): "TLS",
 }
-"""What the first four, or two, bytes of other protocols are as a length: too long for a frame."""
+"""The first four (or two) bytes of other protocols, read as a length: too long for a frame."""
 
 
 class RawFrame(msgspec.Struct, gc=False):
-    """One whole frame; `body` is a view that is valid until the reader is fed again."""
+    """One whole frame; `body` is a view that is valid until the reader gets more data."""
 
     header: bytes
     binary: bool
@@ -52,19 +53,20 @@ class RawFrame(msgspec.Struct, gc=False):
 
 
 class LongHeader(msgspec.Struct, gc=False):
-    """What is kept of a frame whose header is too long: both ends of that header."""
+    """Both ends of a header that is too long; the rest of the frame is dropped."""
 
     head: bytes
     tail: bytes
     size: int
-    """The header's, in bytes."""
+    """Length of the header in bytes."""
     binary: bool
 
 
 def check_prefix(length: int, word: int) -> int:
-    """Check the first two words of a frame; return the header's length in bytes.
+    """Check the first two words of a frame. Return the length of its header in bytes.
 
-    Raises `PeerError` for a length, an encoding or a header length outside the protocol.
+    Raises:
+        PeerError: the length, the encoding or the length of the header is not allowed.
     """
     header = word & _HEADER_MASK
     other = _OTHER_PROTOCOLS.get(length) or _OTHER_PROTOCOLS.get(length >> 16)
@@ -80,19 +82,19 @@ def check_prefix(length: int, word: int) -> int:
 
 
 def prefix(header_size: int, body_size: int, binary: bool = False) -> bytes:
-    """The 8 bytes before a header of `header_size`, with a body of `body_size` to follow."""
+    """Return the 8 bytes before a header of `header_size` and a body of `body_size` bytes."""
     return PREFIX.pack(
         _LENGTH_BYTES + header_size + body_size, int(binary) << _HEADER_BITS | header_size
     )
 
 
 class FrameReader:
-    """Cuts what a connection delivers into frames; resumes at any byte; bounded by limits.
+    """Splits the received bytes into frames. A frame may arrive in pieces; its size is limited.
 
-    A frame that lies whole in the fed data is handed out as a view of it; one that came in pieces
-    is joined first in a buffer of its own: by copying, or, where it is large, by reading the rest
-    to where it belongs (`make_room`). Who asks takes longer headers than who serves; a frame whose
-    header is too long is dropped once it is whole, and its ends are put into `long_headers`.
+    A frame that lies whole in the received data is returned as a view of it. A frame that arrives
+    in pieces is joined in a buffer: by copying, or, if it is large, by reading the rest directly
+    into the buffer (`make_room`). Clients accept longer headers than servers. A frame whose header
+    is too long is dropped once it is whole; both ends of the header are added to `long_headers`.
     """
 
     __slots__ = ("_header_max", "_part", "_want", "long_headers", "partial_since", "room")
@@ -102,25 +104,26 @@ class FrameReader:
         self._part: bytearray | None = None
         self._want = PREFIX_BYTES
         self.partial_since: int | None = None
-        """When the unfinished frame began (the `now` of that feed), None when there is none."""
+        """The `now` at which the unfinished frame began; None if there is none."""
         self.room: memoryview | None = None
-        """What is missing of a large frame, to be written by who reads; then call `filled`."""
+        """The missing part of a large frame. The caller writes into it and then calls `filled`."""
         self.long_headers: list[LongHeader] = []
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes kept for an unfinished frame."""
+        """Bytes that are kept of an unfinished frame."""
         return len(self._part) if self._part is not None else 0
 
     def drop(self) -> None:
-        """Let go of an unfinished frame, up to 16 MiB, once no more can come."""
+        """Drop an unfinished frame, when no more data can arrive."""
         self._part = self.partial_since = self.room = None
 
     def make_room(self) -> bool:
-        """Keep room for more of a large unfinished frame; whether there is some now.
+        """Provide `room` for the rest of a large unfinished frame. Return whether there is room
+        now.
 
-        Only once a good part is there, and in proportion to that. While there is room nothing is
-        fed.
+        There is room only after a certain part of the frame arrived, and in proportion to that
+        part. While there is room, `feed` must not be called.
         """
         part = self._part
         if part is None or len(part) < ROOM_BYTES or self._want - len(part) < ROOM_BYTES:
@@ -129,17 +132,17 @@ class FrameReader:
         return True
 
     def _grow(self, part: bytearray) -> None:
-        """Put `part` into a larger buffer, whose rest is the room."""
+        """Copy `part` into a larger buffer; the rest of that buffer is the room."""
         have, size = len(part), self._want
         while size > ROOM_GROWTH * have:
-            size = size // ROOM_GROWTH + 1  # so that the last step ends with the frame
+            size = size // ROOM_GROWTH + 1  # the last buffer then has exactly the size of the frame
         larger = bytearray(size)
         larger[:have] = part
         self.room = memoryview(larger)[have:]
         self._part = larger
 
     def filled(self, count: int) -> bytearray | None:
-        """`count` bytes of `room` were written: the frame's bytes once it is whole."""
+        """Note that `count` bytes of `room` were written. Return the frame when it is whole."""
         part = self._part
         assert self.room is not None
         assert part is not None
@@ -153,9 +156,15 @@ class FrameReader:
         return part
 
     def feed_rest(self, data: Buffer) -> tuple[int, bytearray | None]:
-        """Complete the unfinished frame from `data`: bytes taken, and the frame's once it is whole.
+        """Complete the unfinished frame from `data`.
 
-        The rest of `data` is still to be fed. Raises `PeerError` as `feed` does.
+        The caller must feed the rest of `data`.
+
+        Returns:
+            The number of bytes used, and the frame if it is whole.
+
+        Raises:
+            PeerError: as `feed`.
         """
         taken, part = self._fill_part(memoryview(data)), self._part
         assert part is not None
@@ -165,9 +174,10 @@ class FrameReader:
         return taken, part
 
     def feed(self, data: Buffer, now: int = 0) -> list[RawFrame]:
-        """Take `data` in; return the frames that are whole now, in order.
+        """Add `data` and return the frames that are whole now, in order.
 
-        Raises `PeerError` at the first impossible prefix; the reader is of no more use then.
+        Raises:
+            PeerError: a frame begins with an impossible prefix; the reader cannot be used any more.
         """
         view = memoryview(data)
         frames: list[RawFrame] = []
@@ -178,7 +188,7 @@ class FrameReader:
         return frames
 
     def _keep(self, view: memoryview, start: int, now: int) -> None:
-        """Remember the unfinished frame at the end of `view`."""
+        """Keep the unfinished frame at the end of `view`."""
         if start == len(view):
             self.partial_since = None
             return
@@ -187,7 +197,7 @@ class FrameReader:
         self._want = self._wanted(self._part)
 
     def _finish_part(self, view: memoryview, frames: list[RawFrame]) -> int:
-        """As `_fill_part`; a frame that is whole now joins `frames`."""
+        """Fill the unfinished frame as `_fill_part` does; if it is whole, add it to `frames`."""
         taken, part = self._fill_part(view), self._part
         assert part is not None
         if len(part) == self._want:
@@ -196,7 +206,7 @@ class FrameReader:
         return taken
 
     def _fill_part(self, view: memoryview) -> int:
-        """Add to the unfinished frame from `view`; return how many bytes of `view` it took."""
+        """Add bytes of `view` to the unfinished frame. Return how many bytes were used."""
         part = self._part
         assert part is not None
         taken = 0
@@ -209,7 +219,9 @@ class FrameReader:
         return taken
 
     def _wanted(self, part: bytearray) -> int:
-        """The size of the whole frame that starts `part`, as far as it can be known."""
+        """Return the size of the frame that begins with `part`, or of its prefix if that is
+        incomplete.
+        """
         if len(part) < PREFIX_BYTES:
             return PREFIX_BYTES
         length, word = _unpack_prefix(part)
@@ -224,12 +236,14 @@ def _cut(
     header_max: int,
     long_headers: list[LongHeader],
 ) -> int:
-    """Append every whole frame of `view` from `start` to `frames`; return where the rest begins."""
+    """Append every whole frame of `view` from `start` on to `frames`. Return where the
+    rest begins.
+    """
     last = len(view) - PREFIX_BYTES
     while start <= last:
         length, header = _unpack_prefix(view, start)
         binary = False
-        # A sound JSON frame passes without a call; anything else is looked at closely.
+        # A correct JSON frame needs no function call; all other frames are checked here.
         if not 0 <= header <= header_max or not header + 4 <= length <= _LENGTH_MAX:
             binary = header >> _HEADER_BITS == TYPE_BINARY
             header = check_prefix(length, header)

@@ -1,7 +1,7 @@
-"""How a typed header becomes `extFields` (strings only) and comes back.
+"""Encoding of typed headers as `extFields` (texts only), and decoding.
 
-Real peers send numbers with leading zeros, booleans in any case, empty texts for "not set": what
-msgspec's quick conversion refuses is read again field by field, as Java's parsers would.
+Real peers send numbers with leading zeros, booleans in any case, and empty texts for "not set".
+What msgspec's fast conversion rejects is read again field by field, as Java's parsers do.
 """
 
 import re
@@ -23,11 +23,13 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 
 
 class Header(msgspec.Struct, gc=False):
-    """A typed header. Fields are named as on the wire; without a default a field is mandatory."""
+    """Base class of typed headers. Fields have their wire names; a field without default is
+    mandatory.
+    """
 
 
 class RpcHeader(Header, kw_only=True):
-    """Adds the routing fields that 5.x clients may put on any request."""
+    """Adds the routing fields that 5.x clients may set in any request."""
 
     ns: str | None = None
     nsd: bool | None = None
@@ -36,7 +38,7 @@ class RpcHeader(Header, kw_only=True):
 
 
 class TopicHeader(RpcHeader, kw_only=True):
-    """Adds `lo`, the fifth routing field, of requests that name a queue of a topic."""
+    """Adds the routing field `lo` of requests about a queue of a topic."""
 
     lo: bool | None = None
 
@@ -45,7 +47,7 @@ H = TypeVar("H", bound=Header)
 
 
 def decode_header(cls: type[H], ext: Mapping[str, str] | None) -> H:
-    """Read `ext` as a `cls`; raises `HeaderError` naming the field that is missing or wrong."""
+    """Decode `ext` as a `cls`. Raises `HeaderError` that names the missing or wrong field."""
     try:
         return msgspec.convert(ext or {}, cls, strict=False)
     except (msgspec.ValidationError, ValueError):
@@ -53,7 +55,7 @@ def decode_header(cls: type[H], ext: Mapping[str, str] | None) -> H:
 
 
 def encode_header(header: Header) -> dict[str, str]:
-    """`header` as `extFields`; fields that are None are left out."""
+    """Return `header` as `extFields`; fields that are None are left out."""
     result: dict[str, str] = {}
     names = header.__struct_fields__
     for name, key in zip(names, header.__struct_encode_fields__, strict=True):
@@ -64,7 +66,7 @@ def encode_header(header: Header) -> dict[str, str]:
 
 
 def to_text(value: Any) -> str:
-    """A field's value as it travels: `true` and `false` in lower case, numbers in decimal."""
+    """Return a field's value as text: `true` or `false`, or a decimal number."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
@@ -92,7 +94,7 @@ def _by_wire_name(cls: type[H], values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kind(annotation: Any) -> type:
-    """The plain type behind an annotation such as `I32 | None`."""
+    """Return the plain type of an annotation such as `I32 | None`."""
     if annotation in (str, int, bool, float):
         return annotation  # type: ignore[no-any-return]
     return _kind(get_args(annotation)[0])

@@ -1,10 +1,10 @@
-"""JSON in as RocketMQ's peers write it (fastjson), JSON out as the standard has it.
+"""Parses JSON as RocketMQ's peers write it (fastjson), and writes standard JSON.
 
-Standard text goes through msgspec. What it refuses is rewritten: bare integer keys (`{0:"a"}`) are
-quoted, raw control characters in texts escaped, ill-formed UTF-8 replaced; that runs in C and goes
-through msgspec again. What is still refused goes through a small parser of our own, which also
-takes objects as keys (`{{"topic":"T"}:1}`, the key becomes its compact JSON text) and lone
-surrogates. It is slow: `careful_max` bounds what is given to it. Depth is bounded on all ways.
+Standard JSON is parsed by msgspec. A text that msgspec rejects is rewritten: bare integer keys
+(`{0:"a"}`) are quoted, raw control characters in texts are escaped, and invalid UTF-8 is replaced.
+The result is given to msgspec again. If that fails as well, a parser in plain Python reads the
+text. It also accepts objects as keys (`{{"topic":"T"}:1}`; the key becomes its compact JSON text)
+and lone surrogates. It is slow, so `careful_max` limits its input. All ways limit the depth.
 """
 
 import re
@@ -37,16 +37,21 @@ _WORDS: dict[str, tuple[str, Any]] = {
 }
 
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
-"""What msgspec raises for a text that is no standard JSON, or not of the type it must be."""
+"""The errors of msgspec for a text that is no standard JSON, or has not the right type."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
 def loads(data: Buffer | str, *, careful_max: int = FRAME_BYTES_MAX) -> Any:
-    """Parse one JSON text; raises `PeerError` when it is no JSON in either dialect.
+    """Parse one JSON text.
 
-    A text longer than `careful_max` is not given to the slow parser.
+    Args:
+        data: the text.
+        careful_max: a longer text (in characters) is not given to the slow parser.
+
+    Raises:
+        PeerError: the text is neither standard JSON nor fastjson's, or is nested too deeply.
     """
     try:
         value = _decode(data)
@@ -66,17 +71,17 @@ def loads(data: Buffer | str, *, careful_max: int = FRAME_BYTES_MAX) -> Any:
 
 
 def standardize(text: str) -> str:
-    """`text` with its bare integer keys quoted and raw control characters in its texts escaped.
+    """Return `text` with bare integer keys quoted and raw control characters in texts escaped.
 
-    Every step is one call into C for the whole text, not a turn of a loop for each token.
+    Every step is one call of C code for the whole text instead of a loop over its tokens.
     """
     texts, rest = _TEXT.findall(text), _MARK.join(_TEXT.split(text))
     if rest.count(_MARK) != len(texts):
-        return text  # it has such a character itself
+        return text  # the text itself contains the separator
     parts = '"'.join(_BARE_KEY.split(rest)).split(_MARK)
     if controls := _CONTROL.findall("".join(texts)):
         if any(f"\\{each}" in text for each in set(controls)):
-            return text  # an escape that is none
+            return text  # a backslash before a raw control character is no valid escape
         texts = [each.translate(_CONTROLS_ESCAPED) for each in texts]
     result = [""] * (len(parts) + len(texts))
     result[::2], result[1::2] = parts, texts
@@ -84,12 +89,12 @@ def standardize(text: str) -> str:
 
 
 def dumps(obj: Any) -> bytes:
-    """Standard JSON: quoted keys, control characters escaped, the rest raw UTF-8."""
+    """Return standard JSON: quoted keys, escaped control characters, the rest in UTF-8."""
     return _encode(obj)
 
 
 def dumps_bare(obj: Any) -> bytes:
-    """JSON with integer keys left bare, as fastjson writes them, for readers that need it."""
+    """Return JSON with bare integer keys, as fastjson writes them, for readers that need it."""
     return "".join(_bare(msgspec.to_builtins(obj), JSON_DEPTH_MAX)).encode()
 
 
@@ -109,7 +114,7 @@ def _bare_key(key: Any) -> str:
 
 
 def _deeper_than(value: Any, depth: int) -> bool:
-    """Whether containers in `value` are nested more than `depth` times; one layer a turn."""
+    """Whether containers in `value` are nested more than `depth` times; one level in each step."""
     layer = [value]
     for _ in range(depth):
         layer = [
@@ -125,7 +130,7 @@ def _deeper_than(value: Any, depth: int) -> bool:
 
 
 class _JsonParser:
-    """Recursive descent over `text`, at most `JSON_DEPTH_MAX` deep."""
+    """A recursive descent parser for `text`, at most `JSON_DEPTH_MAX` deep."""
 
     __slots__ = ("_at", "_text")
 
@@ -239,17 +244,17 @@ class _JsonParser:
 
 
 def _whole_pairs(text: str) -> str:
-    """Join surrogate pairs that came as two escapes; a lone half becomes U+FFFD."""
+    """Join surrogate pairs that were written as two escapes; a lone surrogate becomes U+FFFD."""
     if _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-# Loose ---------------------------------------------------------------------------------------
-# Bends parsed JSON towards the types it should have, for peers that are careless with them.
+# Type conversion -----------------------------------------------------------------------------
+# Converts parsed JSON to the types that it should have, after strict decoding has failed.
 #
-# Other languages' clients write `null` for an empty list, numbers and booleans where texts are
-# expected, numbers as texts. Only used when the strict reading has failed.
+# Clients in other languages write `null` for an empty list, numbers and booleans instead of texts,
+# and texts instead of numbers.
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
@@ -257,7 +262,7 @@ _SEQUENCES = (inspect.ListType, inspect.SetType, inspect.FrozenSetType, inspect.
 
 
 def loosen(value: Any, info: inspect.Type) -> Any:
-    """`value` (parsed JSON) made to fit `info` where it can be; what cannot be stays as it is."""
+    """Convert `value` (parsed JSON) to the type `info` where possible; the rest stays as it is."""
     if isinstance(info, inspect.UnionType):
         kinds = [t for t in info.types if not isinstance(t, inspect.NoneType)]
         return None if value is None else loosen(value, kinds[0])
@@ -271,7 +276,7 @@ def loosen(value: Any, info: inspect.Type) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """A parsed JSON value as text: itself, `true`, a number in decimal, compact JSON."""
+    """Return a parsed JSON value as text: texts unchanged, other values as compact JSON."""
     if isinstance(value, str):
         return value
     return dumps(value).decode()
@@ -299,7 +304,9 @@ def _map(value: dict[str, Any], info: inspect.Type) -> dict[str, Any]:
 
 
 def _is_reference(value: Any) -> bool:
-    """fastjson's mark for "the same object as above"; left out, not followed."""
+    """Whether `value` is fastjson's reference to an earlier object; such references are
+    left out.
+    """
     return isinstance(value, dict) and list(value) == ["$ref"]
 
 

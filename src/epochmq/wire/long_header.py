@@ -1,8 +1,8 @@
-"""A frame whose header is longer than a request's may be: enough of it to answer.
+"""Answers to requests whose header is too long to be parsed.
 
-The header is not parsed. In JSON the few fields that matter are looked for at its ends: what makes
-a header long is `extFields`, and every client writes the others before it or behind it. A quotation
-mark within a text has a backslash before it, so no text is taken for a field.
+In a JSON header, the few fields that matter are searched at both ends: `extFields` is what makes a
+header long, and every client writes the other fields before or behind it. A quotation mark inside a
+text has a backslash before it, so the search finds no fields inside texts.
 """
 
 import re
@@ -27,7 +27,9 @@ _SENDS = frozenset(
 
 
 def command_of(frame: LongHeader) -> Command:
-    """The frame's command without its fields; `PeerError` where they are not to be found."""
+    """Return the command of the frame without its fields. Raises `PeerError` if it
+    cannot be found.
+    """
     if frame.binary:
         fixed = binary_header.decode_fixed(frame.head)
         return Command(fixed.code, opaque=fixed.opaque, flag=fixed.flag, binary=True)
@@ -43,12 +45,14 @@ def command_of(frame: LongHeader) -> Command:
 
 
 def _behind_ext(tail: bytes) -> bytes:
-    """What follows the brace that closes the fields."""
+    """Return the bytes behind the brace that closes `extFields`."""
     return tail[tail.rfind(b"}", 0, tail.rfind(b"}")) + 1 :]
 
 
 def refusal_of(command: Command, size: int, limit: int) -> Reply:
-    """The answer: for a send what RocketMQ says to properties that are too long."""
+    """Return the answer: for a send, the code that RocketMQ uses for properties that
+    are too long.
+    """
     code = ResponseCode.SYSTEM_ERROR
     if command.code in _SENDS:
         code = ResponseCode.MESSAGE_ILLEGAL

@@ -1,7 +1,7 @@
-"""One connection as handlers see it; no socket in here.
+"""One connection, as request handlers see it, without a socket.
 
-Runtime gives a `Transport` and reports the end with `lost`. Directions are told apart by the
-response flag only: what we ask the peer has its own table of opaques.
+The runtime provides a `Transport` and reports the end of the connection with `lost`. The response
+flag alone distinguishes the two directions; requests to the peer have their own opaques.
 """
 
 import logging
@@ -24,21 +24,23 @@ _OPAQUE_MASK = 0x7FFFFFFF
 
 
 class Transport(Protocol):
-    """What a session needs of the runtime."""
+    """The functions of the runtime that a session needs."""
 
     def wake(self) -> None:
-        """Called when `Session.outbox` stops being empty: write all of it at the end of the turn.
+        """Write `Session.outbox` at the end of the turn; called when the outbox stops being empty.
 
-        The writer takes it with `Session.pop_outbox`.
+        The writer takes the bytes with `Session.pop_outbox`.
         """
         ...
 
     def cut(self, reason: str) -> None:
-        """Close the connection; `Session.lost` is called when it is closed."""
+        """Close the connection; `Session.lost` is called after that."""
         ...
 
     def after(self, delay_ms: int, call: Callable[[], None]) -> Callable[[], None]:
-        """Run `call` once, later, on the loop; return what cancels it."""
+        """Call `call` once after `delay_ms`, on the event loop. Return a function that
+        cancels it.
+        """
         ...
 
 
@@ -46,13 +48,13 @@ class _Gone:
     """The transport of a session whose connection is closed."""
 
     def wake(self) -> None:
-        """Nothing is written any more."""
+        """Do nothing: nothing is written any more."""
 
     def cut(self, reason: str) -> None:
-        """It is cut."""
+        """Do nothing: the connection is closed."""
 
     def after(self, delay_ms: int, call: Callable[[], None]) -> Callable[[], None]:
-        """It never comes to that."""
+        """Do nothing: no timer starts."""
         return self.wake
 
 
@@ -60,7 +62,18 @@ _GONE = _Gone()
 
 
 class Session:
-    """State of one connection. `peer` is "ip:port", `peer_packed` the host as records store it."""
+    """The state of one connection.
+
+    Attributes:
+        id: number of the session.
+        peer: address of the peer, "ip:port".
+        peer_packed: address of the peer, as records store it.
+        local: own address of the connection.
+        closed: whether the connection is closed.
+        client_id: the id of the client, once known.
+        outbox: chunks of bytes that wait to be written.
+        on_close: functions that are called when the connection is closed.
+    """
 
     __slots__ = (
         "_holds",
@@ -111,9 +124,9 @@ class Session:
         self._pending: dict[int, tuple[OnAnswer, Callable[[], None]]] = {}
 
     def send(self, *chunks: Buffer) -> None:
-        """Queue bytes for the peer; all chunks of a turn leave in one write. Nothing when closed.
+        """Queue bytes for the peer. All chunks of one turn are written at once; nothing if closed.
 
-        A chunk must stay unchanged until it is taken.
+        A chunk must not change until it is written.
         """
         if self.closed:
             return
@@ -124,7 +137,9 @@ class Session:
             self.outbox_bytes += len(chunk)
 
     def pop_outbox(self) -> list[Buffer]:
-        """Hand the queued chunks to the writer and start a new queue; none while they are held."""
+        """Return the queued chunks for writing and clear the queue; empty while a
+        `hold` is active.
+        """
         if self._holds and not self.closed:
             return []
         chunks, self.outbox = self.outbox, []
@@ -132,20 +147,20 @@ class Session:
         return chunks
 
     def hold(self) -> None:
-        """Keep what is queued until `release` was called as often."""
+        """Stop writing until `release` was called the same number of times."""
         self._holds += 1
 
     def release(self) -> None:
-        """Let go what a `hold` kept."""
+        """End one `hold`; after the last one, writing continues."""
         self._holds -= 1
         if not self._holds and self.outbox:
             self._transport.wake()
 
     def answer(self, request: Command, reply: Reply) -> None:
-        """Answer `request`, in its own header encoding; nothing for a one-way request.
+        """Answer `request` in its header encoding; a one-way request gets no answer.
 
-        An answer too large to be sent becomes code 1: what a peer put into its request comes back
-        in some answers, and JSON may need six bytes for one of its characters.
+        An answer that is too large is replaced by code 1. Some answers repeat data of the request,
+        and JSON may need six bytes for one character.
         """
         if request.is_oneway:
             return
@@ -158,9 +173,16 @@ class Session:
         self.send(*chunks)
 
     def request(self, command: Command, timeout_ms: int, on_answer: OnAnswer) -> None:
-        """Ask the peer; `on_answer` gets its response, or None on time-out or close.
+        """Send a request to the peer.
 
-        `UsageError`, and no call of `on_answer`, for a command too large to be sent.
+        Args:
+            command: the request; its opaque is set here.
+            timeout_ms: milliseconds to wait.
+            on_answer: called with the response, or with None after a timeout or when the connection
+                is closed.
+
+        Raises:
+            UsageError: the command is too large; `on_answer` is not called.
         """
         if self.closed:
             on_answer(None)
@@ -173,26 +195,31 @@ class Session:
         self.send(data)
 
     def oneway(self, command: Command) -> None:
-        """Tell the peer something without wanting an answer."""
+        """Send a request to the peer without waiting for an answer."""
         command.opaque = self._allocate_opaque()
         command.mark_oneway()
         self.send(encode_frame(command))
 
     def answered(self, response: Command) -> bool:
-        """Give a response to whoever asked; False when nobody waits for its opaque (any more)."""
+        """Pass a response to its waiting caller. Return False if no caller waits for its opaque."""
         return self._complete(response.opaque, response)
 
     def close(self, reason: str) -> None:
-        """Cut the connection; `reason` goes to the log."""
+        """Close the connection; `reason` is logged."""
         if not self.closed:
             self._transport.cut(reason)
 
     def lost(self) -> None:
-        """The connection is gone (called by runtime, once or more): fail what waits, tell all."""
+        """Note that the connection is closed: fail all waiting requests and call all `on_close`
+        functions.
+
+        The runtime calls it at least once; further calls do nothing.
+        """
         if self.closed:
             return
         self.closed = True
-        # The transport holds the session: without this only the cycle collector would free both.
+        # The transport refers to the session. Without this line only the cycle collector would free
+        # both.
         self._transport = _GONE
         self.pop_outbox()
         for opaque in list(self._pending):
@@ -219,18 +246,18 @@ class Session:
 
 
 class FrameSink(Protocol):
-    """What a node gives to runtime's server."""
+    """The interface of a node to the server of the runtime."""
 
     def opened(self, session: Session) -> None: ...
 
     def closed(self, session: Session) -> None:
-        """After `Session.lost`."""
+        """Note that the session is closed; called after `Session.lost`."""
         ...
 
     def receive(self, session: Session, frames: Sequence[RawFrame], now: int) -> None:
-        """All frames of one socket read; their bodies are views that die after the return."""
+        """Handle all frames of one socket read; their bodies are valid only during this call."""
         ...
 
     def end_of_turn(self, now: int) -> None:
-        """Once after all reads of a loop turn."""
+        """Note the end of a turn, after all its reads."""
         ...

@@ -1,4 +1,4 @@
-"""The asyncio client: producers, consumers that push, pull and pop, `Admin`."""
+"""The asyncio client: producers, push, pull and POP consumers, and `Admin`."""
 
 from epochmq.client.aio.admin_client import Admin
 from epochmq.client.aio.listening import ConsumeResult, Sql

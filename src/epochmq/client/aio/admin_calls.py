@@ -1,4 +1,4 @@
-"""What every family of administration calls stands on: asking, routes, a cluster's addresses."""
+"""The base class of all administration requests: requests, routes, and addresses of a cluster."""
 
 import asyncio
 import ssl
@@ -19,11 +19,17 @@ T = TypeVar("T")
 
 TIMEOUT_MS = 5_000
 SLOW_TIMEOUT_MS = 15_000
-"""For calls that walk through many queues or through the index."""
+"""For requests that read many queues, or the key index."""
 
 
 class Caller(Closing):
-    """Connections for administration; no heartbeats, member of no group."""
+    """Connections for administration. It sends no heartbeats and is a member of no group.
+
+    Args:
+        namesrv: addresses of the name servers, as "host:port;host:port".
+        timeout_ms: milliseconds for one request.
+        tls: settings of TLS; None means the setting of the process, by default no TLS.
+    """
 
     def __init__(
         self, namesrv: str, *, timeout_ms: int = TIMEOUT_MS, tls: ssl.SSLContext | None = None
@@ -37,24 +43,44 @@ class Caller(Closing):
 
     @property
     def name_servers(self) -> list[str]:
-        """The configured addresses."""
+        """The configured addresses of the name servers."""
         return self.instance.name_servers.addresses
 
     async def ask(self, address: str, command: Command, timeout_ms: int | None = None) -> Command:
-        """The successful answer of the node at `address`; `Refused` with what else it says."""
+        """Send a request to the node at `address` and return its answer.
+
+        Args:
+            address: "host:port" of a broker, name server or controller.
+            command: the request.
+            timeout_ms: milliseconds; None means the value of the client.
+
+        Raises:
+            NotReachable: no answer in time.
+            Refused: the answer is not SUCCESS.
+        """
         answer = await self.instance.call(address, command, timeout_ms or self.timeout_ms)
         return checked(answer)
 
     async def ask_namesrv(self, command: Command) -> Command:
-        """The successful answer of the first name server that gives any."""
+        """Return the answer of the first name server that answers. Raises `Refused` if it is no
+        success.
+        """
         return checked(await self.instance.name_servers.ask(command, self.timeout_ms))
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Where `topic` is; `NotFound` when no broker has it."""
+        """Return the route of `topic`. Raises `NotFound` when no broker has the topic."""
         return await self.instance.name_servers.route(topic)
 
     async def brokers_of(self, topic: str) -> dict[str, str]:
-        """For each broker group of `topic` the address to ask: its master, or else a slave."""
+        """Return one address for each broker group of `topic`, by broker name.
+
+        The address is that of the master, or of the slave with the smallest id if there is no
+        master.
+
+        Raises:
+            NotFound: no broker has the topic.
+            NotReachable: no broker of the topic is registered.
+        """
         route = await self.route(topic)
         chosen = {data.broker_name: pick_address(data) for data in route.broker_datas}
         found = {name: address for name, address in sorted(chosen.items()) if address}
@@ -63,9 +89,10 @@ class Caller(Closing):
         return found
 
     async def cluster_info(self, name_server: str | None = None) -> ClusterInfo:
-        """All broker groups with their addresses, and which cluster has which.
+        """Return all broker groups with their addresses, and the groups of each cluster.
 
-        Asks the name server given, else the first that answers.
+        Args:
+            name_server: the server to ask; None means the first that answers.
         """
         command = request(RequestCode.GET_BROKER_CLUSTER_INFO)
         if name_server is None:
@@ -75,7 +102,11 @@ class Caller(Closing):
         return decode_answer(ClusterInfo, answer.body)
 
     async def masters(self, cluster: str | None = None) -> dict[str, str]:
-        """Address of the master of each broker group; `NotFound` for an unknown cluster."""
+        """Return the address of each master by broker name; None means all clusters.
+
+        Raises:
+            NotFound: the cluster is not known.
+        """
         groups = await self.broker_groups(cluster)
         return {
             name: data.broker_addrs[MASTER_ID]
@@ -84,7 +115,11 @@ class Caller(Closing):
         }
 
     async def broker_groups(self, cluster: str | None = None) -> dict[str, BrokerData]:
-        """The broker groups of one cluster, or of all; `NotFound` for an unknown cluster."""
+        """Return the broker groups of one cluster by name; None means all clusters.
+
+        Raises:
+            NotFound: the cluster is not known.
+        """
         info = await self.cluster_info()
         table = info.broker_addr_table
         if cluster is None:
@@ -97,13 +132,15 @@ class Caller(Closing):
 
 
 def pick_address(data: BrokerData) -> str | None:
-    """The master's address, else that of the slave with the smallest id."""
+    """Return the address of the master, else of the slave with the smallest id, else None."""
     addresses = data.broker_addrs
     return addresses[min(addresses)] if addresses else None
 
 
 async def ask_all(addresses: Iterable[str], call: Callable[[str], Awaitable[T]]) -> dict[str, T]:
-    """`call` for every address at one time, waiting for all; then the first failure is raised."""
+    """Call `call` for all addresses at the same time and wait for all; then raise the first
+    failure.
+    """
     wanted = list(addresses)
     results = await asyncio.gather(*map(call, wanted), return_exceptions=True)
     done: dict[str, T] = {}

@@ -1,4 +1,4 @@
-"""`Admin`: every call that the command line and tests make to brokers and name servers."""
+"""`Admin`: requests of operators to brokers, name servers and controllers."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from epochmq.wire.headers.offset_headers import QueryMessageHeader, ViewMessageH
 from epochmq.wire.headers.send_headers import ResumeCheckHalfHeader
 
 # Admin messages ------------------------------------------------------------------------------
-# Finding messages: by either id, by key, by place; and what became of them in each group.
+# Search for messages by id, key or position, and their consumption state in each group.
 
 
 KEY_COUNT = 64
@@ -41,7 +41,13 @@ UNIQ_KEY_COUNT = 32
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """What became of a message in one group: RocketMQ's name of it, and why if that is unsure."""
+    """The consumption state of a message in one group.
+
+    Attributes:
+        group: name of the consumer group.
+        kind: the state, by RocketMQ's name, for example CONSUMED or NOT_CONSUME_YET.
+        problem: why the state is not certain, or None.
+    """
 
     group: str
     kind: str
@@ -49,14 +55,23 @@ class Track:
 
 
 class MessageCalls(ProgressCalls):
-    """Calls that find messages."""
+    """Requests that find messages."""
 
     async def message(
         self, topic: str, msg_id: str, *, cluster: str | None = None
     ) -> StoredMessage:
-        """A message by its client's or its offset id; `NotFound` when there is none.
+        """Return a message by its id.
 
-        Both ids look alike; one with the port of a broker of the topic is tried as an offset id.
+        Client ids and offset ids look alike. An id is tried as an offset id first, at the brokers
+        of the topic that have its port.
+
+        Args:
+            topic: name of the topic.
+            msg_id: the client's id (UNIQ_KEY) or the offset id.
+            cluster: search only brokers of this cluster by client id; None means all clusters.
+
+        Raises:
+            NotFound: no message has this id, or the topic does not exist.
         """
         brokers = await self.brokers_of(topic)
         found = await self.message_by_place(msg_id, brokers.values())
@@ -68,9 +83,13 @@ class MessageCalls(ProgressCalls):
         return messages[0]
 
     async def message_by_place(self, msg_id: str, brokers: Iterable[str]) -> StoredMessage | None:
-        """The message where an offset id says, at a broker with its port; None if none is there.
+        """Return the message that an offset id names, or None.
 
-        The host is not compared: brokers may be known by a name.
+        The host in the id is not compared, because brokers may be known by a name.
+
+        Args:
+            msg_id: the offset id; any other text gives None.
+            brokers: addresses of brokers; only those with the port of the id are asked.
         """
         try:
             _, port, offset = parse_offset_id(msg_id)
@@ -82,20 +101,22 @@ class MessageCalls(ProgressCalls):
             try:
                 message = await self.message_at(address, offset)
             except Refused:
-                continue  # no message begins there; it may still be a client's id
+                continue  # no message begins at that offset; the text may still be a client's id
             if message.offset_msg_id == msg_id.upper():
                 return message
         return None
 
     async def message_at(self, address: str, offset: int) -> StoredMessage:
-        """The message at a byte of one broker's log (33)."""
+        """Return the message at commit log offset `offset` of the broker at `address` (33)."""
         command = request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageHeader(offset=offset))
         return record.decode(bytes((await self.ask(address, command)).body))
 
     async def resume_check_half(self, address: str, msg_id: str) -> None:
-        """Have a master ask again about a transaction that it gave up (323).
+        """Ask a master to check a transaction again that it gave up (323).
 
-        `msg_id` is the offset id of the message in TRANS_CHECK_MAX_TIME_TOPIC.
+        Args:
+            address: address of the master.
+            msg_id: offset id of the message in TRANS_CHECK_MAX_TIME_TOPIC.
         """
         header = ResumeCheckHalfHeader(msgId=msg_id, topic=TRANS_CHECK_MAX_TIME_TOPIC)
         await self.ask(address, request(RequestCode.RESUME_CHECK_HALF_MESSAGE, header))
@@ -110,7 +131,16 @@ class MessageCalls(ProgressCalls):
         end_ms: int = LONG_MAX,
         cluster: str | None = None,
     ) -> list[StoredMessage]:
-        """Messages with `key` among their keys, stored between two wall times."""
+        """Return the messages that have `key` among their keys, ordered by store time.
+
+        Args:
+            topic: name of the topic.
+            key: one key, compared exactly.
+            count: messages that each broker returns at most.
+            begin_ms: earliest store time, in Unix milliseconds.
+            end_ms: latest store time, in Unix milliseconds.
+            cluster: ask only brokers of this cluster; None means all clusters.
+        """
         header = QueryMessageHeader(
             topic=topic, key=key, maxNum=count, beginTimestamp=begin_ms, endTimestamp=end_ms
         )
@@ -119,7 +149,7 @@ class MessageCalls(ProgressCalls):
     async def messages_by_uniq_key(
         self, topic: str, uniq_key: str, *, cluster: str | None = None
     ) -> list[StoredMessage]:
-        """Messages whose producer gave them this id: more than one after resends."""
+        """Return the messages with this client id (UNIQ_KEY); repeated sends may give several."""
         header = QueryMessageHeader(
             topic=topic,
             key=uniq_key,
@@ -131,7 +161,10 @@ class MessageCalls(ProgressCalls):
         return await self._query(header, cluster, lambda message: message.uniq_key == uniq_key)
 
     async def waiting_messages(self, topic: str, uniq_key: str) -> list[StoredMessage]:
-        """Messages for `topic` with this id that are not there yet: delayed, timed, half."""
+        """Return the messages for `topic` with this id that consumers cannot see yet.
+
+        These are delayed messages, messages with an exact time, and half messages of transactions.
+        """
         found: list[StoredMessage] = []
         for hidden in (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC):
             header = QueryMessageHeader(
@@ -153,7 +186,11 @@ class MessageCalls(ProgressCalls):
         return found
 
     async def message_in(self, queue: MessageQueue, offset: int) -> StoredMessage:
-        """The message at `offset` of a queue; `NotFound` tells which offsets there are."""
+        """Return the message at queue offset `offset` of `queue`.
+
+        Raises:
+            NotFound: there is none; the text names the offsets that the queue has.
+        """
         await self.instance.ensure_route(queue.topic)
         calls = BrokerCalls(self.instance, TOOLS_GROUP)
         pulled = await calls.pull(queue, offset, 1, build(queue.topic, "*", version=0))
@@ -165,7 +202,7 @@ class MessageCalls(ProgressCalls):
         return pulled.messages[0]
 
     async def tracks(self, message: StoredMessage) -> list[Track]:
-        """What became of `message` in each group that consumes its topic."""
+        """Return the consumption state of `message` in each group that consumes its topic."""
         groups = await self.groups_of(message.topic)
         return [await self._track(message, group) for group in groups]
 
@@ -177,9 +214,9 @@ class MessageCalls(ProgressCalls):
         *,
         at: str | None = None,
     ) -> list[StoredMessage]:
-        """Ask all brokers of the topic, or of the topic `at`.
+        """Ask all brokers of the topic, or of the topic `at`, for messages by key.
 
-        Index keys are hashes, so strangers are left out.
+        Index entries hold hashes of keys, so messages that do not match are removed here.
         """
         command = request(RequestCode.QUERY_MESSAGE, header)
         route = await self.route(at or header.topic)
@@ -237,9 +274,19 @@ def _wants(members: ConsumerConnection, message: StoredMessage) -> bool:
 
 
 class Admin(ClusterCalls, ControllerCalls, MessageCalls):
-    """Use as `async with Admin("127.0.0.1:9876") as admin: ...`.
+    """Requests of operators. Use as `async with Admin("127.0.0.1:9876") as admin: ...`.
 
-    Works against RocketMQ's brokers and name servers as well. Raises `NotReachable` without an
-    answer, `NotFound` for topics, groups, clusters and messages that are not there, and `Refused`
-    with the peer's code and remark for everything else.
+    It works with brokers and name servers of RocketMQ as well. Numbers in parentheses in the
+    methods' descriptions are request codes. Every method may raise the errors below.
+
+    Args:
+        namesrv: addresses of the name servers, as "host:port;host:port".
+        timeout_ms: milliseconds for one request; some slow requests use 15,000.
+        tls: settings of TLS; None means the setting of the process, by default no TLS.
+
+    Raises:
+        NotReachable: a server does not answer in time.
+        NotFound: a topic, group, cluster or message does not exist.
+        Refused: a server refuses; `code` and `remark` are those of its answer.
+        UsageError: an argument is wrong, or this client cannot be used.
     """

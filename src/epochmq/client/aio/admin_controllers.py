@@ -1,6 +1,6 @@
-"""Administration of controllers and of what they decide; works with RocketMQ's 5.1.1 and later.
+"""Administration of controllers and brokers; works with RocketMQ 5.1.1 and later.
 
-What changes anything goes to the leader, which any member of the group can name.
+Requests that change something go to the leader, whose address any controller knows.
 """
 
 from collections.abc import Iterable
@@ -37,15 +37,19 @@ _names = msgspec.json.Encoder().encode
 
 
 class ControllerCalls(Caller):
-    """Calls to controllers, and to brokers about their epochs and replication."""
+    """Requests to controllers, and to brokers about their epochs and their replication."""
 
     async def controller_metadata(self, address: str) -> headers.GetMetaDataResponseHeader:
-        """Who leads the controller group that `address` belongs to (1005)."""
+        """Return leader and members of the controller group that `address` belongs to (1005)."""
         answer = await self.ask(address, request(RequestCode.CONTROLLER_GET_METADATA_INFO))
         return decode_header(headers.GetMetaDataResponseHeader, answer.ext)
 
     async def controller_leader(self, address: str) -> str:
-        """Address of the leader, asked of any member; `NotReachable` while there is none."""
+        """Return the address of the leader. Raises `NotReachable` while there is none.
+
+        Args:
+            address: address of any controller of the group.
+        """
         leader = (await self.controller_metadata(address)).controllerLeaderAddress
         if not leader:
             raise NotReachable(f"controller {address} knows of no leader now; try again")
@@ -54,7 +58,14 @@ class ControllerCalls(Caller):
     async def sync_states(
         self, address: str, broker_names: Iterable[str]
     ) -> dict[str, ReplicasInfo]:
-        """Master, epochs and replicas of the groups that the controllers know (1006)."""
+        """Return master, epochs and replicas of broker groups, by broker name (1006).
+
+        Groups that the controllers do not know are left out.
+
+        Args:
+            address: address of any controller.
+            broker_names: names of the broker groups.
+        """
         leader = await self.controller_leader(address)
         code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
         answer = await self.ask(leader, request(code, None, _names(list(broker_names))))
@@ -63,7 +74,20 @@ class ControllerCalls(Caller):
     async def elect_master(
         self, address: str, cluster: str, broker_name: str, broker_id: int
     ) -> tuple[headers.ElectMasterResponseHeader, ElectMasterBody]:
-        """Make the replica `broker_id` master (1002); `Refused` when it is, or cannot be."""
+        """Make the replica `broker_id` the master of its group (1002).
+
+        Args:
+            address: address of any controller.
+            cluster: name of the cluster.
+            broker_name: name of the broker group.
+            broker_id: id of the replica.
+
+        Returns:
+            The new master with its epochs, and the sync-state set.
+
+        Raises:
+            Refused: the replica is the master already, or cannot be elected.
+        """
         leader = await self.controller_leader(address)
         header = headers.ElectMasterHeader(
             clusterName=cluster, brokerName=broker_name, brokerId=broker_id, designateElect=True
@@ -75,7 +99,15 @@ class ControllerCalls(Caller):
     async def clean_broker_data(
         self, address: str, cluster: str | None, broker_name: str, ids: str | None, living: bool
     ) -> None:
-        """Make the controllers forget replicas, `1;2;3`, or with None the whole group (1011)."""
+        """Remove replicas, or a whole broker group, from the controllers (1011).
+
+        Args:
+            address: address of any controller.
+            cluster: name of the cluster.
+            broker_name: name of the broker group.
+            ids: ids of the replicas, as "1;2;3"; None means the whole group.
+            living: whether replicas that are alive may be removed.
+        """
         leader = await self.controller_leader(address)
         header = headers.CleanBrokerDataHeader(
             brokerName=broker_name,
@@ -86,80 +118,127 @@ class ControllerCalls(Caller):
         await self.ask(leader, request(RequestCode.CLEAN_BROKER_DATA, header))
 
     async def timeline(self, address: str) -> list[FailoverData]:
-        """The latest elections (34002), oldest first; only EpochMQ's controllers tell."""
+        """Return the latest elections, oldest first (34002). Only EpochMQ's controllers know the
+        request.
+        """
         leader = await self.controller_leader(address)
         answer = await self.ask(leader, request(RequestCode.CONTROLLER_GET_TIMELINE))
         return decode_body(TimelineData, answer.body).failovers
 
     async def controller_config(self, address: str) -> dict[str, str]:
-        """The options that one controller runs with (1010)."""
+        """Return the options of one running controller (1010)."""
         answer = await self.ask(address, request(RequestCode.GET_CONTROLLER_CONFIG))
         return parse_properties(bytes(answer.body).decode())
 
     async def update_controller_config(self, address: str, changes: dict[str, str]) -> None:
-        """Change options of one running controller (1009); `Refused` for what may not change."""
+        """Change options of one running controller (1009).
+
+        Raises:
+            Refused: an option cannot be changed at runtime.
+        """
         body = format_properties(changes.items()).encode()
         await self.ask(address, request(RequestCode.UPDATE_CONTROLLER_CONFIG, None, body))
 
     async def broker_epochs(self, address: str) -> EpochEntryCache:
-        """The epochs of a broker's log (1007); `Refused` when it is not in controller mode."""
+        """Return the epochs of a broker's log (1007).
+
+        Raises:
+            Refused: the broker is not in controller mode.
+        """
         answer = await self.ask(address, request(RequestCode.GET_BROKER_EPOCH_CACHE))
         return decode_body(EpochEntryCache, answer.body)
 
     async def ha_status(self, address: str) -> HARuntimeInfo:
-        """Replication as a broker sees it: its slaves, or its master (907)."""
+        """Return the state of replication at a broker: its slaves, or its master (907)."""
         answer = await self.ask(address, request(RequestCode.GET_BROKER_HA_STATUS))
         return decode_body(HARuntimeInfo, answer.body)
 
     async def reset_master_flush_offset(self, address: str, offset: int) -> None:
-        """Set what a slave shows as its master's flush offset (908); a master takes no notice."""
+        """Set the flush offset of the master that a slave reports (908); a master ignores the
+        request.
+
+        Args:
+            address: address of the slave.
+            offset: commit log offset in bytes.
+        """
         header = ResetMasterFlushOffsetHeader(offset)
         await self.ask(address, request(RequestCode.RESET_MASTER_FLUSH_OFFSET, header))
 
 
 # Admin cluster -------------------------------------------------------------------------------
-# Administration of brokers: figures, configuration, write permission.
+# Administration of brokers: statistics, configuration, broker containers.
 
 
 CONTAINER_TIMEOUT_MS = 60_000
-"""A broker that starts reads its log first, one that stops saves all it has."""
+"""A broker that starts reads its log first; a broker that stops saves its state."""
 
 
 class ClusterCalls(Caller):
-    """Calls to one broker by its address."""
+    """Requests to one broker by its address."""
 
     async def runtime_info(self, address: str) -> dict[str, str]:
-        """The broker's figures by RocketMQ's names (28)."""
+        """Return the broker's statistics by RocketMQ's names (28)."""
         answer = await self.ask(address, request(RequestCode.GET_BROKER_RUNTIME_INFO))
         return decode_body(KVTable, answer.body).table
 
     async def broker_config(self, address: str) -> dict[str, str]:
-        """The broker's effective options in the order it gives them (26)."""
+        """Return the broker's options, in the order of the broker (26)."""
         answer = await self.ask(address, request(RequestCode.GET_BROKER_CONFIG))
         return parse_properties(bytes(answer.body).decode())
 
     async def delete_expired_log(self, address: str) -> None:
-        """Have a broker delete the log files that are past their time now (329)."""
+        """Ask a broker to delete its expired log files now (329)."""
         await self.ask(address, request(RequestCode.DELETE_EXPIRED_COMMITLOG))
 
     async def update_broker_config(self, address: str, changes: dict[str, str]) -> None:
-        """Change options of a running broker (25); `Refused` for what may not change."""
+        """Change options of a running broker (25).
+
+        Raises:
+            Refused: an option cannot be changed at runtime.
+        """
         body = format_properties(changes.items()).encode()
         await self.ask(address, request(RequestCode.UPDATE_BROKER_CONFIG, None, body))
 
     async def broker_stats(self, address: str, name: str, key: str) -> BrokerStatsData:
-        """One counter, as `TOPIC_PUT_NUMS` of a topic (315); `Refused` when it was never used."""
+        """Return one statistics item, for example `TOPIC_PUT_NUMS` of a topic (315).
+
+        Args:
+            address: address of the broker.
+            name: name of the statistic.
+            key: the topic, group or pair that is counted.
+
+        Raises:
+            Refused: the item does not exist, because nothing was counted yet.
+        """
         header = ViewBrokerStatsHeader(statsName=name, statsKey=key)
         answer = await self.ask(address, request(RequestCode.VIEW_BROKER_STATS_DATA, header))
         return decode_body(BrokerStatsData, answer.body)
 
     async def add_broker(self, container: str, path: str) -> None:
-        """Let a container start the broker of a properties file over there (902); `Refused`."""
+        """Ask a broker container to start a broker (902).
+
+        Args:
+            container: address of the container.
+            path: path of the broker's properties file on the container's machine.
+
+        Raises:
+            Refused: the container cannot start it.
+        """
         command = request(RequestCode.ADD_BROKER, AddBrokerHeader(configPath=path))
         await self.ask(container, command, CONTAINER_TIMEOUT_MS)
 
     async def remove_broker(self, container: str, cluster: str, name: str, number: int) -> None:
-        """Let a container stop one of its brokers (903); `Refused` 211 when it has no such one."""
+        """Ask a broker container to stop one of its brokers (903).
+
+        Args:
+            container: address of the container.
+            cluster: name of the cluster.
+            name: name of the broker group.
+            number: id of the broker.
+
+        Raises:
+            Refused: the container has no such broker (211).
+        """
         header = RemoveBrokerHeader(brokerName=name, brokerClusterName=cluster, brokerId=number)
         command = request(RequestCode.REMOVE_BROKER, header)
         await self.ask(container, command, CONTAINER_TIMEOUT_MS)

@@ -1,4 +1,4 @@
-"""Administration of consumer groups: their configuration, their members, their producers."""
+"""Administration of consumer groups: configuration, members, and producers."""
 
 from epochmq.base.errors import NotFound, NotReachable, Refused
 from epochmq.client.aio.admin_calls import SLOW_TIMEOUT_MS, Caller
@@ -20,7 +20,7 @@ from epochmq.wire.headers import group_headers as headers
 
 
 class GroupCalls(Caller):
-    """Calls about groups."""
+    """Requests about groups."""
 
     async def put_group(self, address: str, config: SubscriptionGroupConfig) -> None:
         """Create or change a consumer group on one broker (200)."""
@@ -29,17 +29,25 @@ class GroupCalls(Caller):
         await self.ask(address, request(code, None, encode_body(config)))
 
     async def delete_group(self, address: str, group: str, *, clean_offsets: bool = False) -> None:
-        """Delete a consumer group on one broker (207), with its offsets if wanted."""
+        """Delete a consumer group on one broker (207).
+
+        Args:
+            address: address of the broker.
+            group: name of the group.
+            clean_offsets: whether its committed offsets are deleted as well.
+        """
         header = headers.DeleteGroupHeader(groupName=group, cleanOffset=clean_offsets)
         await self.ask(address, request(RequestCode.DELETE_SUBSCRIPTIONGROUP, header))
 
     async def groups(self, address: str) -> dict[str, SubscriptionGroupConfig]:
-        """All consumer groups of one broker (201), its system's as well."""
+        """Return the configuration of all consumer groups of one broker, system groups included
+        (201).
+        """
         answer = await self.ask(address, request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
         return decode_answer(SubscriptionGroupTable, answer.body).subscription_group_table
 
     async def group_config(self, address: str, group: str) -> SubscriptionGroupConfig:
-        """One group's configuration on one broker (352)."""
+        """Return the configuration of one group on one broker (352)."""
         header = headers.GetGroupConfigHeader(group=group)
         answer = await self.ask(address, request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header))
         return decode_answer(SubscriptionGroupConfig, answer.body)
@@ -47,22 +55,38 @@ class GroupCalls(Caller):
     async def set_request_mode(
         self, address: str, topic: str, group: str, mode: str, sharing: int = 0
     ) -> None:
-        """Have a group "PULL" or "POP" a topic of one broker (401); `sharing` is for POP."""
+        """Set whether a group reads a topic of one broker by pull or by POP (401).
+
+        Args:
+            address: address of the broker.
+            topic: name of the topic.
+            group: name of the group.
+            mode: "PULL" or "POP".
+            sharing: for POP: RocketMQ's popShareQueueNum.
+        """
         body = MessageRequestMode(topic, group, mode=mode, pop_share_queue_num=sharing)
         code = RequestCode.SET_MESSAGE_REQUEST_MODE
         await self.ask(address, request(code, None, encode_body(body)))
 
     async def topics_of_group(self, address: str, group: str) -> list[str]:
-        """Topics a group has offsets of on one broker (343)."""
+        """Return the topics in which a group has offsets on one broker (343)."""
         header = headers.QueryTopicsByConsumerHeader(group=group)
         answer = await self.ask(address, request(RequestCode.QUERY_TOPICS_BY_CONSUMER, header))
         return decode_answer(TopicList, answer.body).topic_list
 
     async def consumers(self, group: str, address: str | None = None) -> ConsumerConnection:
-        """The members of a consumer group that are there now (203).
+        """Return the members of a consumer group that are connected now (203).
 
-        Members greet every broker of their topics, so the first that knows the group will do.
-        `Refused` with 206 when nobody is there.
+        Members send heartbeats to every broker of their topics, so one broker that knows the group
+        is enough.
+
+        Args:
+            group: name of the group.
+            address: the broker to ask; None means the brokers of the group's retry topic in turn.
+
+        Raises:
+            Refused: no member is connected (206).
+            NotFound: no broker knows the group.
         """
         header = group_headers.GetConsumerConnectionListHeader(consumerGroup=group)
         command = request(RequestCode.GET_CONSUMER_CONNECTION_LIST, header)
@@ -72,7 +96,7 @@ class GroupCalls(Caller):
         return decode_answer(ConsumerConnection, answer.body)
 
     async def producers(self, group: str, topic: str) -> ProducerConnection:
-        """The producers of a group that greeted a broker of `topic` (204)."""
+        """Return the producers of a group that are connected to a broker of `topic` (204)."""
         header = group_headers.GetProducerConnectionListHeader(producerGroup=group)
         command = request(RequestCode.GET_PRODUCER_CONNECTION_LIST, header)
         addresses = (await self.brokers_of(topic)).values()
@@ -82,7 +106,13 @@ class GroupCalls(Caller):
     async def running_info(
         self, group: str, client_id: str, *, stacks: bool = False
     ) -> ConsumerRunningInfo:
-        """What one member does inside, by its own word (307); the broker passes it on."""
+        """Return what one member reports about itself (307); a broker forwards the request.
+
+        Args:
+            group: name of the group.
+            client_id: id of the member.
+            stacks: whether to ask for the stacks of its threads.
+        """
         header = admin_headers.GetConsumerRunningInfoHeader(
             consumerGroup=group, clientId=client_id, jstackEnable=stacks
         )
@@ -93,7 +123,15 @@ class GroupCalls(Caller):
     async def consume_directly(
         self, address: str, group: str, client_id: str, topic: str, offset_msg_id: str
     ) -> ConsumeDirectlyResult:
-        """Have one member consume one message now (309), by the broker that holds it."""
+        """Make one member consume one message now (309).
+
+        Args:
+            address: address of the broker that holds the message.
+            group: name of the group.
+            client_id: id of the member.
+            topic: name of the topic.
+            offset_msg_id: offset id of the message.
+        """
         header = admin_headers.ConsumeDirectlyHeader(
             consumerGroup=group, clientId=client_id, msgId=offset_msg_id, topic=topic
         )
@@ -102,9 +140,10 @@ class GroupCalls(Caller):
         return decode_answer(ConsumeDirectlyResult, answer.body)
 
     async def _ask_about(self, group: str, command: Command) -> Command:
-        """Ask the brokers of the group's retry topic, its members greet them all.
+        """Ask the brokers of the group's retry topic, because the members send heartbeats to all of
+        them.
 
-        The route of a group's first member may not be known yet: then all masters are asked.
+        If the retry topic has no route yet, all masters are asked.
         """
         try:
             addresses = list((await self.brokers_of(retry_topic(group))).values())
@@ -116,7 +155,9 @@ class GroupCalls(Caller):
         return await self._ask_in_turn(addresses, command)
 
     async def _ask_in_turn(self, addresses: list[str], command: Command) -> Command:
-        """The first success; else the last problem, where "nobody online" tells most."""
+        """Return the first successful answer. Else raise the last error, or one that says "not
+        online".
+        """
         problem: Exception | None = None
         for address in addresses:
             try:
@@ -128,5 +169,5 @@ class GroupCalls(Caller):
 
 
 def is_offline(error: Exception) -> bool:
-    """Whether a broker refused because no member of the group is there (206)."""
+    """Whether a broker refused because no member of the group is connected (206)."""
     return isinstance(error, Refused) and error.code == ResponseCode.CONSUMER_NOT_ONLINE

@@ -1,4 +1,4 @@
-"""How far consumer groups are, and moving them: lag, resets, clones."""
+"""Administration of consumer offsets: lag, resets, copies between groups."""
 
 from dataclasses import dataclass
 
@@ -19,12 +19,20 @@ from epochmq.wire.headers.admin_headers import ResetOffsetHeader
 from epochmq.wire.headers.group_headers import CloneGroupOffsetHeader, GetConsumeStatsHeader
 
 TO_END = -1
-"""As the time of a reset: behind the last message."""
+"""As the time of a reset: the offset behind the last message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """One queue whose group was moved by us, not by its broker; all are queue offsets."""
+    """One queue that `reset_offline` looked at. All numbers are queue offsets.
+
+    Attributes:
+        queue: the queue.
+        broker_offset: the offset behind the last message.
+        consumer_offset: the offset of the group before the reset.
+        found_offset: the offset at the time wanted.
+        reset_offset: the offset of the group after the reset.
+    """
 
     queue: MessageQueue
     broker_offset: int
@@ -34,14 +42,22 @@ class Moved:
 
 
 class ProgressCalls(TopicCalls, GroupCalls):
-    """Calls about offsets of groups."""
+    """Requests about the offsets of groups."""
 
     async def progress(
         self, group: str, topic: str | None = None
     ) -> tuple[dict[MessageQueue, OffsetWrapper], float]:
-        """A group's position in all queues it ever committed, sorted, and messages a second.
+        """Return the offsets of a group in all queues where it committed, and its consumption rate.
 
-        `NotFound` when no broker ever heard of the group.
+        Args:
+            group: name of the group.
+            topic: only queues of this topic; None means all topics.
+
+        Returns:
+            The offsets by queue, sorted, and messages per second.
+
+        Raises:
+            NotFound: no broker knows the group.
         """
         addresses = await self._group_brokers(group, topic)
         tables = await ask_all(addresses, lambda address: self.progress_at(address, group, topic))
@@ -54,7 +70,7 @@ class ProgressCalls(TopicCalls, GroupCalls):
     async def progress_at(
         self, address: str, group: str, topic: str | None = None
     ) -> tuple[dict[MessageQueue, OffsetWrapper], float]:
-        """The same of one broker (208)."""
+        """Return the offsets of a group at one broker, and messages per second (208)."""
         header = GetConsumeStatsHeader(consumerGroup=group, topic=topic)
         command = request(RequestCode.GET_CONSUME_STATS, header)
         stats = decode_answer(
@@ -63,7 +79,7 @@ class ProgressCalls(TopicCalls, GroupCalls):
         return dict(mq_map_decode(stats.offset_table)), stats.consume_tps
 
     async def committed_at(self, address: str, group: str, queue: MessageQueue) -> int | None:
-        """A group's offset of one queue at one broker (14); None when it has none."""
+        """Return the committed offset of a group in one queue at one broker, or None (14)."""
         header = headers.QueryConsumerOffsetHeader(
             consumerGroup=group,
             topic=queue.topic,
@@ -80,7 +96,9 @@ class ProgressCalls(TopicCalls, GroupCalls):
         return decode_header(headers.OffsetResponseHeader, answer.ext).offset
 
     async def commit_at(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set a group's offset of one queue at one broker (15); members there do not notice."""
+        """Set the offset of a group in one queue at one broker (15). Running members do
+        not notice.
+        """
         header = headers.UpdateConsumerOffsetHeader(
             consumerGroup=group,
             topic=queue.topic,
@@ -91,7 +109,13 @@ class ProgressCalls(TopicCalls, GroupCalls):
         await self.ask(address, request(RequestCode.UPDATE_CONSUMER_OFFSET, header))
 
     async def offset_at(self, address: str, queue: MessageQueue, wall_ms: int) -> int:
-        """The first offset stored at `wall_ms` or later (29); the end (30) for `TO_END`."""
+        """Return the offset of the first message stored at `wall_ms` or later (29).
+
+        Args:
+            address: address of the broker.
+            queue: the queue to search.
+            wall_ms: Unix milliseconds, or `TO_END` for the end of the queue (30).
+        """
         if wall_ms == TO_END:
             end = headers.GetMaxOffsetHeader(topic=queue.topic, queueId=queue.queue_id)
             command = request(RequestCode.GET_MAX_OFFSET, end)
@@ -106,10 +130,19 @@ class ProgressCalls(TopicCalls, GroupCalls):
     async def reset_offsets(
         self, group: str, topic: str, wall_ms: int, *, force: bool = True
     ) -> dict[MessageQueue, int]:
-        """Move a group to a time in all queues of `topic`; brokers do it and tell members (222).
+        """Move a group to a time in all queues of `topic`; the brokers tell its members (222).
 
-        Brokers before 5.3 refuse with 206 when no member is there: see `reset_offline`.
-        Without `force` a group is only moved back.
+        Args:
+            group: name of the group.
+            topic: name of the topic.
+            wall_ms: Unix milliseconds, or `TO_END`.
+            force: whether the group may also move forward; without it, it is only moved back.
+
+        Returns:
+            The new offsets by queue, sorted.
+
+        Raises:
+            Refused: no member is connected (206), at brokers before 5.3; use `reset_offline` then.
         """
         header = ResetOffsetHeader(
             group=group, topic=topic, timestamp=wall_ms, isForce=force, offset=-1
@@ -130,7 +163,17 @@ class ProgressCalls(TopicCalls, GroupCalls):
     async def reset_offline(
         self, group: str, topic: str, wall_ms: int, *, force: bool = True
     ) -> list[Moved]:
-        """Move a group nobody is in: look the offsets up and commit them."""
+        """Move a group without connected members: look up the offsets and commit them.
+
+        Args:
+            group: name of the group.
+            topic: name of the topic.
+            wall_ms: Unix milliseconds, or `TO_END`.
+            force: whether the group may also move forward.
+
+        Returns:
+            One entry for each queue.
+        """
         moved = []
         for name, address in (await self.brokers_of(topic)).items():
             known, _ = await self.progress_at(address, group)
@@ -148,7 +191,15 @@ class ProgressCalls(TopicCalls, GroupCalls):
     async def reset_queue(
         self, address: str, group: str, topic: str, queue_id: int, offset: int
     ) -> None:
-        """Move a group in one queue of one broker (15, then 222 so that members hear of it)."""
+        """Move a group in one queue of one broker: commit (15), then tell its members (222).
+
+        Args:
+            address: address of the broker.
+            group: name of the group.
+            topic: name of the topic.
+            queue_id: id of the queue.
+            offset: the new queue offset.
+        """
         await self.commit_at(address, group, MessageQueue(topic, "", queue_id), offset)
         header = ResetOffsetHeader(
             group=group, topic=topic, timestamp=0, isForce=True, queueId=queue_id, offset=offset
@@ -159,9 +210,13 @@ class ProgressCalls(TopicCalls, GroupCalls):
     async def clone_offsets(
         self, source: str, target: str, topic: str | None = None, *, offline: bool = True
     ) -> None:
-        """Give group `target` the offsets of `source` (314), on every broker that knows it.
+        """Copy the offsets of group `source` to group `target`, on every broker of `source` (314).
 
-        `offline` False refuses while members of `target` are there.
+        Args:
+            source: the group that is read.
+            target: the group that is changed.
+            topic: only this topic; None means all topics.
+            offline: False makes brokers refuse while members of `target` are connected.
         """
         header = CloneGroupOffsetHeader(
             srcGroup=source, destGroup=target, topic=topic, offline=offline
@@ -187,7 +242,7 @@ class ProgressCalls(TopicCalls, GroupCalls):
         return Moved(queue, broker_offset, consumer_offset, found, target)
 
     async def _group_brokers(self, group: str, topic: str | None) -> list[str]:
-        """Brokers of the group's retry topic, else of `topic`, else all masters."""
+        """Return the brokers of the group's retry topic, else of `topic`, else all masters."""
         for name in (retry_topic(group), topic):
             try:
                 if name is not None:

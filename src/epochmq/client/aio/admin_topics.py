@@ -1,4 +1,4 @@
-"""Administration of topics: create, change, delete, bounds of their queues, who consumes them."""
+"""Administration of topics: create, change, delete, offsets of queues, consumer groups."""
 
 from collections.abc import Mapping
 
@@ -23,14 +23,17 @@ Offsets = dict[MessageQueue, TopicOffset]
 
 
 class TopicCalls(NamesrvCalls, Caller):
-    """Calls about topics."""
+    """Requests about topics."""
 
     async def put_topic(
         self, address: str, config: TopicConfig, attributes: Mapping[str, str] | None = None
     ) -> None:
         """Create or change a topic on one broker (17).
 
-        `attributes` are changes: "+name" with a value sets one, "-name" removes it.
+        Args:
+            address: address of the broker.
+            config: the configuration.
+            attributes: changes of attributes: "+name" with a value sets one, "-name" removes it.
         """
         check_topic(config.topic_name)
         changes = ",".join(f"{k}={v}" if v else k for k, v in (attributes or {}).items())
@@ -44,9 +47,21 @@ class TopicCalls(NamesrvCalls, Caller):
         cluster: str | None = None,
         attributes: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Create or change a topic on all masters of a cluster, or of all; their addresses.
+        """Create or change a topic on all masters of a cluster.
 
-        An ordered topic gets its line in the name servers' order configuration.
+        For an ordered topic, the order configuration of the name servers is written as well.
+
+        Args:
+            config: the configuration.
+            cluster: name of the cluster; None means all clusters.
+            attributes: as for `put_topic`.
+
+        Returns:
+            The addresses of the masters.
+
+        Raises:
+            UsageError: no master is registered.
+            NotFound: the cluster is not known.
         """
         masters = await self.masters(cluster)
         if not masters:
@@ -58,13 +73,20 @@ class TopicCalls(NamesrvCalls, Caller):
         return list(masters.values())
 
     async def put_order(self, config: TopicConfig, broker_names: Mapping[str, str]) -> str:
-        """Write the order configuration of a topic anew, for all its brokers; what it is now."""
+        """Replace the order configuration of a topic at the name servers, and return it.
+
+        Args:
+            config: the topic; its number of write queues counts for each broker.
+            broker_names: the brokers, as keys.
+        """
         text = ";".join(f"{name}:{config.write_queue_nums}" for name in broker_names)
         await self.put_kv(ORDER_TOPICS, config.topic_name, text)
         return text
 
     async def merge_order(self, config: TopicConfig, broker_name: str) -> str:
-        """Set one broker's share of the order configuration; that share."""
+        """Set the entry of one broker in the order configuration of a topic, and return
+        that entry.
+        """
         share = f"{broker_name}:{config.write_queue_nums}"
         before = await self.get_kv(ORDER_TOPICS, config.topic_name) or ""
         shares = {part.partition(":")[0]: part for part in before.split(";") if part}
@@ -73,33 +95,41 @@ class TopicCalls(NamesrvCalls, Caller):
         return share
 
     async def delete_topic(self, topic: str, cluster: str | None = None) -> list[str]:
-        """Delete a topic on all masters of a cluster, or of all, and on all name servers."""
+        """Delete a topic on all masters of a cluster and on all name servers.
+
+        Args:
+            topic: name of the topic.
+            cluster: name of the cluster; None means all clusters.
+
+        Returns:
+            The addresses of the masters.
+        """
         addresses = list((await self.masters(cluster)).values())
         await self.delete_topic_in_brokers(topic, addresses)
         await self.delete_topic_in_namesrv(topic, cluster)
         return addresses
 
     async def delete_topic_in_brokers(self, topic: str, addresses: list[str]) -> None:
-        """Delete a topic with its messages on these brokers (215)."""
+        """Delete a topic with its messages on the brokers at `addresses` (215)."""
         command = request(
             RequestCode.DELETE_TOPIC_IN_BROKER, headers.DeleteTopicHeader(topic=topic)
         )
         await ask_all(addresses, lambda address: self.ask(address, command))
 
     async def delete_topic_in_namesrv(self, topic: str, cluster: str | None = None) -> None:
-        """Forget a topic on all name servers (216), its order configuration as well."""
+        """Delete the routes and the order configuration of a topic on all name servers (216)."""
         header = DeleteTopicInNamesrvHeader(topic=topic, clusterName=cluster)
         command = request(RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
         await ask_all(self.name_servers, lambda address: self.ask(address, command))
         await self.delete_kv(ORDER_TOPICS, topic)
 
     async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
-        """All topics of one broker (21), its system's as well."""
+        """Return the configuration of all topics of one broker, system topics included (21)."""
         answer = await self.ask(address, request(RequestCode.GET_ALL_TOPIC_CONFIG))
         return decode_answer(TopicConfigTable, answer.body).topic_config_table
 
     async def topic_config(self, address: str, topic: str) -> TopicConfig:
-        """One topic's configuration on one broker (351)."""
+        """Return the configuration of one topic on one broker (351)."""
         header = headers.GetTopicConfigHeader(topic=topic)
         answer = await self.ask(address, request(RequestCode.GET_TOPIC_CONFIG, header))
         return decode_answer(TopicConfig, answer.body)
@@ -107,9 +137,15 @@ class TopicCalls(NamesrvCalls, Caller):
     async def topic_stats(
         self, topic: str, *, route_of: str | None = None
     ) -> tuple[Offsets, float]:
-        """Bounds of all queues of a topic, sorted, and messages put a second (5.3 brokers).
+        """Return the offsets of all queues of a topic, and its write rate.
 
-        A light queue has no route of its own: `route_of` names the topic whose route it shares.
+        Args:
+            topic: name of the topic.
+            route_of: the topic whose route is used; a light queue (LMQ) has no route of its own.
+
+        Returns:
+            First and last offsets by queue, sorted, and messages stored per second. Brokers before
+            5.3 do not send the rate.
         """
         addresses = (await self.brokers_of(route_of or topic)).values()
         tables = await ask_all(addresses, lambda address: self.topic_stats_of(address, topic))
@@ -117,14 +153,14 @@ class TopicCalls(NamesrvCalls, Caller):
         return dict(sorted(offsets, key=_queue)), sum(tps for _, tps in tables.values())
 
     async def topic_stats_of(self, address: str, topic: str) -> tuple[Offsets, float]:
-        """The same of one broker (202); `Refused` when it has no such topic."""
+        """Return the same for one broker (202). Raises `Refused` if it does not have the topic."""
         header = headers.GetTopicStatsHeader(topic=topic)
         answer = await self.ask(address, request(RequestCode.GET_TOPIC_STATS_INFO, header))
         table = decode_answer(TopicStatsTable, answer.body)
         return dict(mq_map_decode(table.offset_table)), table.topic_put_tps
 
     async def groups_of(self, topic: str) -> list[str]:
-        """Consumer groups that consume `topic`, or did (300), sorted."""
+        """Return the consumer groups that consume or consumed `topic`, sorted (300)."""
         header = headers.QueryTopicConsumeByWhoHeader(topic=topic)
         command = request(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
         addresses = (await self.brokers_of(topic)).values()

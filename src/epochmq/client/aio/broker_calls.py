@@ -1,4 +1,4 @@
-"""The calls a consumer makes to brokers, typed: pull, offsets, members, locks, send back."""
+"""Requests of a consumer to brokers: pull, offsets, members, queue locks, send back."""
 
 import logging
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ SEND_BACK_TIMEOUT_MS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """The answer to a pull; `next_offset` is where to go on, whatever the status."""
+    """The answer to a pull. `next_offset` is the offset of the next pull, whatever the status."""
 
     status: PullStatus
     messages: list[StoredMessage]
@@ -44,7 +44,7 @@ class Pulled:
 
 
 class BrokerCalls:
-    """Calls of the consumer group `group`."""
+    """Requests of one consumer group."""
 
     def __init__(self, instance: Instance, group: str) -> None:
         self._instance = instance
@@ -61,9 +61,25 @@ class BrokerCalls:
         broker_id: int = 0,
         commit: int | None = None,
     ) -> Pulled:
-        """Up to `count` messages from `offset`; waits up to `hold_ms` when there are none.
+        """Pull up to `count` messages from queue offset `offset`.
 
-        It ends before a damaged message; `CorruptMessage` when that is the first one.
+        Messages before the first damaged message of the answer are returned.
+
+        Args:
+            queue: the queue to read.
+            offset: queue offset of the first message wanted.
+            count: how many messages at most.
+            data: the subscription with its filter.
+            hold_ms: milliseconds that the broker waits when there is no message; 0 means not at
+                all.
+            broker_id: the replica to ask; 0 is the master. Another one is asked if it has no
+                address.
+            commit: queue offset to commit with the request; only masters commit it.
+
+        Raises:
+            CorruptMessage: the first message is damaged.
+            Refused: the answer has an error code.
+            NotReachable: no address is known, or no answer came within 30 s.
         """
         address = self._address(queue, broker_id)
         replica = self._instance.routes.replica_id(queue.broker_name, address)
@@ -88,7 +104,7 @@ class BrokerCalls:
         return _pulled(answer, offset, queue.broker_name, replica)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's offset of `queue` at the broker; None when it has none."""
+        """Return the committed offset of the group in `queue`, or None."""
         header = offsets.QueryConsumerOffsetHeader(
             consumerGroup=self._group,
             topic=queue.topic,
@@ -102,7 +118,7 @@ class BrokerCalls:
         return decode_header(offsets.OffsetResponseHeader, checked(answer).ext).offset
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store `offset` of `queue` at the broker and wait for its word."""
+        """Commit `offset` of `queue` and wait for the answer."""
         header = offsets.UpdateConsumerOffsetHeader(
             consumerGroup=self._group,
             topic=queue.topic,
@@ -113,24 +129,31 @@ class BrokerCalls:
         checked(await self._ask(queue, request(RequestCode.UPDATE_CONSUMER_OFFSET, header)))
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The first offset of `queue` that can be read."""
+        """Return the first offset of `queue` that can be read."""
         header = offsets.GetMinOffsetHeader(topic=queue.topic, queueId=queue.queue_id)
         return await self._offset(queue, request(RequestCode.GET_MIN_OFFSET, header))
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset behind the last message of `queue`."""
+        """Return the offset behind the last message of `queue`."""
         header = offsets.GetMaxOffsetHeader(topic=queue.topic, queueId=queue.queue_id)
         return await self._offset(queue, request(RequestCode.GET_MAX_OFFSET, header))
 
     async def offset_at(self, queue: MessageQueue, wall_ms: int) -> int:
-        """The first offset of `queue` stored at `wall_ms` or later."""
+        """Return the offset of the first message stored at `wall_ms` (Unix
+        milliseconds) or later.
+        """
         header = offsets.SearchOffsetHeader(
             topic=queue.topic, queueId=queue.queue_id, timestamp=wall_ms
         )
         return await self._offset(queue, request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header))
 
     async def members(self, topic: str) -> list[str]:
-        """Ids of all members of the group, from the first broker of `topic` that answers."""
+        """Return the ids of all members of the group, from the first broker of `topic` that
+        answers.
+
+        Raises:
+            NotReachable, Refused: the problem of the last broker.
+        """
         problem: Exception = NotReachable(f"no broker of topic {topic} is known")
         names = dict.fromkeys(q.broker_name for q in self._instance.routes.subscribe(topic))
         for name in names:
@@ -147,24 +170,34 @@ class BrokerCalls:
         raise problem
 
     async def lock(self, broker_name: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock `queues` of one broker; those that this member holds now."""
+        """Lock `queues` of one broker. Return the queues that this member holds now."""
         command = request(RequestCode.LOCK_BATCH_MQ, None, self._lock_body(queues))
         address = self._master(broker_name)
         answer = await self._instance.call(address, command, LOCK_TIMEOUT_MS)
         return set(decode_body(LockBatchResponse, checked(answer).body).lock_ok_mq_set)
 
     async def unlock(self, broker_name: str, queues: Iterable[MessageQueue]) -> None:
-        """Give locks back, without waiting for an answer."""
+        """Unlock `queues` of one broker, without waiting for an answer."""
         command = request(RequestCode.UNLOCK_BATCH_MQ, None, self._lock_body(queues), True)
         await self._instance.oneway(self._master(broker_name), command)
 
     async def send_back(
         self, message: StoredMessage, broker_name: str, delay_level: int, max_reconsume: int
     ) -> None:
-        """Have the broker deliver `message` again later, or put it to the dead letters.
+        """Ask the broker to deliver `message` again later, or to make it a dead letter.
 
-        What the broker will not take back by its place (a message inside a batch, one that was
-        deleted meanwhile) is sent to the retry topic as a message of its own.
+        If the broker refuses (for a message inside a batch, or one that was deleted), the consumer
+        sends a copy of the message to the retry topic.
+
+        Args:
+            message: the message that failed.
+            broker_name: the broker group that holds it.
+            delay_level: the delay level; 0 lets the broker choose, -1 means dead letter.
+            max_reconsume: retries before the message becomes a dead letter.
+
+        Raises:
+            NotReachable: the broker has no master or does not answer.
+            Refused: the broker refused the copy as well.
         """
         header = SendBackHeader(
             offset=message.offset,
@@ -215,7 +248,9 @@ class BrokerCalls:
 
 
 def _pulled(answer: Command, asked: int, broker_name: str, broker_id: int) -> Pulled:
-    """A record may hold many messages, and `asked` may be one in its middle."""
+    """Decode the answer to a pull. `asked` may be an offset inside a record that holds many
+    messages.
+    """
     status = status_of(answer.code)
     if status is None:
         raise Refused(answer.code, answer.remark or f"refused with code {answer.code}")

@@ -1,4 +1,7 @@
-"""Bulk calls of data pipelines to EpochMQ brokers; a Java broker refuses them with code 3."""
+"""Requests of data pipelines to EpochMQ brokers: bulk reads, digests, log bytes.
+
+RocketMQ's brokers refuse them with code 3.
+"""
 
 from dataclasses import dataclass
 
@@ -27,12 +30,15 @@ TIMEOUT_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class BulkRead:
-    """What a bulk read brought; `next_offset` is where to go on, whatever the status."""
+    """The answer to a bulk read. `next_offset` is the offset of the next read, whatever
+    the status.
+    """
 
     status: PullStatus
-    """FOUND (with no record where the filter wanted none), NO_NEW_MSG or OFFSET_ILLEGAL."""
+    """FOUND (possibly without records, if the filter matched none), NO_NEW_MSG or
+    OFFSET_ILLEGAL."""
     records: bytes
-    """Whole records, one after the other, in the queue's order."""
+    """Whole records as in the commit log, one after the other, in the order of the queue."""
     count: int
     next_offset: int
     min_offset: int
@@ -43,7 +49,14 @@ class BulkRead:
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """Bytes of a broker's log up to `next_offset`; what it has is `[start, confirmed)`."""
+    """Bytes of a broker's commit log; offsets are bytes.
+
+    Attributes:
+        data: the bytes that end at `next_offset`.
+        next_offset: offset of the next read.
+        start: first offset of the broker's log.
+        confirmed: end of the confirmed log (exclusive).
+    """
 
     data: bytes
     next_offset: int
@@ -52,7 +65,7 @@ class LogPart:
 
 
 class DamageThere(Refused):
-    """That replica's log is damaged from queue offset `start` up to `stop` (exclusive)."""
+    """The log of the replica is damaged from queue offset `start` up to `stop` (exclusive)."""
 
     def __init__(self, code: int, remark: str, start: int, stop: int) -> None:
         super().__init__(code, remark)
@@ -61,7 +74,7 @@ class DamageThere(Refused):
 
 
 class BulkCalls:
-    """Asks the replica that is wanted, by number (0 the master) or by address."""
+    """Bulk requests to one replica, chosen by broker id (0 is the master) or by address."""
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
@@ -79,11 +92,27 @@ class BulkCalls:
         address: str | None = None,
         timeout_ms: int = TIMEOUT_MS,
     ) -> BulkRead:
-        """Records of `queue` from `offset` on, up to queue offset `end` (exclusive).
+        """Read records of `queue` from queue offset `offset` on.
 
-        One at least, else as many as fit into `max_bytes`. A topic that keeps batches as one record
-        may bring messages before `offset` and behind `end` with it. Without `bodies` a broker that
-        can leaves them out; others send them all the same.
+        The answer has at least one record if there is one, and otherwise as many as fit into
+        `max_bytes`. In a topic that stores batches as one record, the answer may hold messages
+        before `offset` and behind `end`.
+
+        Args:
+            queue: the queue to read.
+            offset: queue offset of the first message wanted.
+            end: queue offset to stop at (exclusive); None means the end of the queue.
+            max_bytes: bytes of records in the answer.
+            tags: only messages with these tags, as "a || b"; None means all.
+            bodies: False asks the broker to leave bodies out; some brokers send them all the same.
+            broker_id: the replica to ask if `address` is None; 0 is the master.
+            address: address of the replica to ask.
+            timeout_ms: milliseconds for the request.
+
+        Raises:
+            DamageThere: the log of that replica is damaged at `offset`.
+            Refused: any other error code.
+            NotReachable: no address is known, or no answer in time.
         """
         header = BulkReadHeader(
             topic=queue.topic,
@@ -102,7 +131,9 @@ class BulkCalls:
     async def epoch_offsets(
         self, topic: str, broker_name: str, epoch: int, *, broker_id: int = 0
     ) -> dict[int, int]:
-        """By queue id the first queue offset that the master of `epoch`, or a later one, wrote."""
+        """Return, by queue id, the first queue offset that the master of `epoch` or a later one
+        wrote.
+        """
         header = EpochOffsetsHeader(topic=topic, epoch=epoch, bname=broker_name)
         command = request(RequestCode.EPOCH_OFFSETS, header)
         where = self._address(broker_name, broker_id)
@@ -118,10 +149,16 @@ class BulkCalls:
         *,
         block_bytes: int = limits.DIGEST_BLOCK_BYTES,
     ) -> LogDigests:
-        """Digests of the log's blocks between two log offsets, at the broker at `address`.
+        """Return digests of the blocks of a log between two offsets, at the broker at `address`.
 
-        One answer covers 64 MiB at most: go on behind its last block. No block ends behind what
-        that broker calls confirmed.
+        One answer covers at most 64 MiB; the next request begins behind its last block. No block
+        ends behind the confirmed offset of the broker.
+
+        Args:
+            address: address of the broker.
+            start: first commit log offset in bytes.
+            end: last commit log offset in bytes (exclusive); None means the confirmed offset.
+            block_bytes: size of a block.
         """
         header = LogDigestsHeader(fromOffset=start, toOffset=end, blockBytes=block_bytes)
         command = request(RequestCode.LOG_DIGESTS, header)
@@ -131,8 +168,19 @@ class BulkCalls:
     async def log(
         self, address: str, offset: int, max_bytes: int = limits.BULK_READ_BYTES
     ) -> LogPart:
-        """Confirmed bytes of the log from `offset` on, those of one log file at most; none at the
-        confirmed end. `Refused` 21 outside the log."""
+        """Read confirmed bytes of the log from `offset` on.
+
+        Args:
+            address: address of the broker.
+            offset: commit log offset in bytes.
+            max_bytes: bytes in the answer at most; an answer never crosses the end of a log file.
+
+        Returns:
+            The bytes; empty at the confirmed end.
+
+        Raises:
+            Refused: `offset` is outside the log (21).
+        """
         command = request(
             RequestCode.LOG_READ, LogReadHeader(fromOffset=offset, maxBytes=max_bytes)
         )
@@ -150,7 +198,7 @@ class BulkCalls:
 
 
 def bulk_read(answer: Command) -> BulkRead:
-    """The answer to a bulk read; `Refused` with whatever else the broker says."""
+    """Decode the answer to a bulk read. Raises `DamageThere` or `Refused` for an error code."""
     status = status_of(answer.code)
     if status is None:
         remark = answer.remark or f"refused with code {answer.code}"

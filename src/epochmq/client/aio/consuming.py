@@ -1,4 +1,4 @@
-"""What is done with messages that are here: many at a time, or each queue strictly in order."""
+"""Listener calls of a push consumer: many at a time (`Concurrent`), or in order (`Ordered`)."""
 
 import asyncio
 import logging
@@ -24,11 +24,12 @@ LOCAL_RETRY_MS = 5_000
 SUSPEND_MS = 1_000
 DEAD_LETTER = -1
 BY_BROKER = 0
-"""Delay levels of a send back: give up at once, or let the broker choose by the tries so far."""
+"""Delay levels of a send back: `DEAD_LETTER` makes a dead letter at once, `BY_BROKER` lets the
+broker choose the delay by the number of retries."""
 
 
 class Concurrent:
-    """Up to `concurrency` batches in listeners' hands at once, in no order."""
+    """Runs up to `concurrency` listener calls at the same time, in no order."""
 
     def __init__(self, member: GroupMember, listener: CallListener, concurrency: int) -> None:
         self._member = member
@@ -37,20 +38,20 @@ class Concurrent:
         self._batches: asyncio.Queue[tuple[Owned, list[StoredMessage]]] = asyncio.Queue()
 
     def start(self) -> None:
-        """Begin with the workers."""
+        """Start the workers."""
         for number in range(self._concurrency):
             self._member.instance.spawn(self._work(), f"listener {number}")
 
     def took(self, owned: Owned) -> None:
-        """Nothing is prepared per queue."""
+        """Do nothing: there is no work per queue."""
 
     def arrived(self, owned: Owned) -> None:
-        """Cut what waits into batches for the workers."""
+        """Cut the messages that wait into batches for the workers."""
         while batch := owned.window.next_messages(self._member.options.batch_size):
             self._batches.put_nowait((owned, batch))
 
     async def drain(self) -> None:
-        """Wait until every batch was handled."""
+        """Wait until every batch is handled."""
         await self._batches.join()
 
     async def _work(self) -> None:
@@ -74,10 +75,10 @@ class Concurrent:
             self._member.note_progress(owned)
 
     async def _give_back(self, owned: Owned, batch: list[StoredMessage]) -> list[StoredMessage]:
-        """Send each of `batch` back to its broker; those for which that failed stay here."""
+        """Send each message of `batch` back to its broker. Return those for which that failed."""
         member = self._member
         if member.is_stopping:
-            return batch  # uncommitted, so whoever takes the queue next gets them
+            return batch  # uncommitted, so the next owner of the queue gets them
         if not member.is_clustering:
             log.warning("%d messages failed; broadcasting has no retry", len(batch))
             return []
@@ -95,7 +96,9 @@ class Concurrent:
 
 
 class Ordered:
-    """One listener call at a time for each queue; a failure holds the queue, never skips."""
+    """Makes one listener call at a time for each queue. A failure blocks the queue, and skips
+    nothing.
+    """
 
     def __init__(self, member: GroupMember, listener: CallListener) -> None:
         self._member = member
@@ -105,10 +108,10 @@ class Ordered:
         self._idle.set()
 
     def start(self) -> None:
-        """Workers begin with each queue."""
+        """Do nothing: each queue has its own worker."""
 
     def took(self, owned: Owned) -> None:
-        """Begin with the worker of this queue."""
+        """Start the worker of this queue."""
         task = self._member.instance.spawn(self._work(owned), f"ordered {owned.queue}")
         owned.tasks.append(task)
 
@@ -117,7 +120,7 @@ class Ordered:
         owned.arrived.set()
 
     async def drain(self) -> None:
-        """Wait until no listener holds a message."""
+        """Wait until no listener call is running."""
         await self._idle.wait()
 
     async def _work(self, owned: Owned) -> None:
@@ -151,7 +154,7 @@ class Ordered:
                 self._member.note_progress(owned)
             return
         if owned.window.dropped:
-            return  # the next member tries it
+            return  # the next owner of the queue gets the messages
         await self._hold(owned, batch)
 
     async def _hold(self, owned: Owned, batch: list[StoredMessage]) -> None:
@@ -167,7 +170,9 @@ class Ordered:
             await asyncio.sleep(SUSPEND_MS / 1_000)
 
     async def _gave_up(self, owned: Owned, message: StoredMessage) -> bool:
-        """Put a message that failed too often to the dead letters; False while it may be tried."""
+        """Make a dead letter of a message that failed too often. Return False if it may be tried
+        again.
+        """
         limit = self._member.options.max_reconsume_times
         if not is_tried_out(message.reconsume_times, limit):
             return False
@@ -181,12 +186,12 @@ class Ordered:
 
 
 # Operator requests ---------------------------------------------------------------------------
-# What brokers ask a consumer on behalf of an operator: reset, status, running
+# Requests that brokers forward to a consumer for an operator: reset of offsets, status, running
 # info, and "consume this message now".
 
 
 class OperatorRequests:
-    """Answers for one member of a group."""
+    """Answers operator requests for one member of a group."""
 
     def __init__(self, member: GroupMember, listener: CallListener) -> None:
         self._member = member
@@ -194,7 +199,7 @@ class OperatorRequests:
         self._started_wall_ms = member.instance.clock.wall_ms()
 
     def install(self) -> None:
-        """Handle these requests from now on."""
+        """Register the handlers of these requests."""
         handlers = self._member.instance.handlers
         handlers[RequestCode.RESET_CONSUMER_CLIENT_OFFSET] = self._reset_offsets
         handlers[RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT] = self._status

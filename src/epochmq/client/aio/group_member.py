@@ -1,4 +1,4 @@
-"""One member of a consumer group: which queues it owns, their pulls and their offsets."""
+"""One member of a consumer group: its queues, pulls, offsets and queue locks."""
 
 import asyncio
 import logging
@@ -43,21 +43,21 @@ UNSETTLED_REBALANCE_MS = 1_000
 PERSIST_MS = 5_000
 LOCK_MS = 20_000
 LOCK_AGAIN_MS = 1_000
-"""After a renewal that failed: while a slave takes its master's place nobody renews, and what is
-not renewed for 30 s is not consumed."""
+"""Pause after a renewal that failed. During a failover no lock is renewed, and a queue whose lock
+was not renewed for 30 s is not consumed."""
 BROKER_LOCK_MS = 60_000
-"""How long a broker keeps a lock that nobody renews."""
+"""How long a broker keeps a lock that is not renewed."""
 FINISH_MS = 30_000
-"""How long a queue that goes to another member waits, still locked, for the listener that has a
-message of it: well within the life of the lock, which was renewed `LOCK_MS` ago at most."""
+"""How long a queue that is given up waits, still locked, for its running listener. It is shorter
+than the life of the lock, which was renewed at most `LOCK_MS` ago."""
 DRAIN_MS = 5_000
 CLOCKS_APART_MS = 10_000
-"""How far the clocks of brokers and clients may differ before a message is skipped or repeated."""
+"""How far the clocks of brokers and clients may differ before messages are skipped or repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How this member consumes; see `PushConsumer`."""
+    """The settings of a member; see `PushConsumer`."""
 
     model: str
     ordered: bool
@@ -91,31 +91,31 @@ class Owned:
 
     @property
     def progress(self) -> int:
-        """All before this offset was consumed."""
+        """The offset before which all messages are consumed."""
         offset = self.window.commit_offset
         return self.cursor.next_offset if offset is None else offset
 
 
 class Consuming(Protocol):
-    """What is done with messages once they are here."""
+    """How messages are passed to the listener: `Concurrent` or `Ordered`."""
 
     def start(self) -> None: ...
 
     def took(self, owned: Owned) -> None:
-        """A queue was taken; its pulls begin after this."""
+        """Note that the member owns a new queue; its pulls start after this call."""
         ...
 
     def arrived(self, owned: Owned) -> None:
-        """Messages wait in `owned.window`."""
+        """Note that messages wait in `owned.window`."""
         ...
 
     async def drain(self) -> None:
-        """Wait until no listener holds a message."""
+        """Wait until no listener call is running."""
         ...
 
 
 class GroupMember:
-    """Joins, shares queues by rebalance, pulls, commits, leaves."""
+    """Joins the group, takes its share of the queues by rebalance, pulls, commits, and leaves."""
 
     def __init__(
         self, instance: Instance, calls: BrokerCalls, group: str, options: Options
@@ -141,12 +141,12 @@ class GroupMember:
 
     @property
     def is_clustering(self) -> bool:
-        """Whether members share the queues; when broadcasting each has all of them."""
+        """Whether members share the queues. In BROADCASTING each member owns all queues."""
         return self.options.model == CLUSTERING
 
     @property
     def is_locking(self) -> bool:
-        """Whether a queue is consumed only under the broker's lock."""
+        """Whether a queue is consumed only while the broker's lock is held."""
         return self.options.ordered and self.is_clustering
 
     async def subscribe(self, data: SubscriptionData) -> None:
@@ -159,7 +159,7 @@ class GroupMember:
             self._rebalance_now.set()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Drop a subscription and give its queues back."""
+        """Remove a subscription and give its queues back."""
         self.subscriptions.pop(topic, None)
         self._ends = {queue: end for queue, end in self._ends.items() if queue.topic != topic}
         for queue in [queue for queue in self.owned if queue.topic == topic]:
@@ -167,7 +167,7 @@ class GroupMember:
         await self.instance.greet_all()
 
     async def start(self, consuming: Consuming) -> None:
-        """Know the routes and where queues end now, greet the brokers, begin to rebalance."""
+        """Fetch routes and ends of queues, send heartbeats, and start to rebalance."""
         for topic in list(self.subscriptions):
             await self._refresh(topic)
             await self._note_start(topic)
@@ -182,7 +182,7 @@ class GroupMember:
             spawn(self._locks(), "renew locks")
 
     async def stop(self) -> None:
-        """Stop pulling, let listeners finish, commit, give all queues back."""
+        """Stop pulling, wait for listeners (up to `DRAIN_MS`), commit, and give all queues back."""
         self.is_stopping = True
         if self._consuming is None:
             return
@@ -197,20 +197,22 @@ class GroupMember:
             await self.give(queue)
 
     async def rebalance(self) -> bool:
-        """Bring what is owned in line with the members of the group; whether all went well."""
+        """Take and give back queues according to the members of the group. Return whether all
+        succeeded.
+        """
         settled = True
         for topic in list(self.subscriptions):
             try:
                 settled &= await self._rebalance_topic(topic)
             except NotFound:
-                continue  # the retry topic is made by the broker with the first heartbeat
+                continue  # the broker creates the retry topic after the first heartbeat
             except EpochError as error:
                 log.info("rebalance of %s skipped: %s", topic, error)
                 settled = False
         return settled
 
     async def give(self, queue: MessageQueue) -> None:
-        """Stop consuming `queue`, commit its offset, unlock it."""
+        """Stop consuming `queue`, commit its offset and unlock it."""
         owned = self.owned.pop(queue, None)
         if owned is None:
             return
@@ -230,8 +232,10 @@ class GroupMember:
                 log.info("unlock of %s: %s", queue, error)
 
     async def _finished(self, owned: Owned) -> None:
-        """Wait for the listener that has a message of the queue, or the next member gets it too."""
-        owned.arrived.set()  # a worker that only waits sees that the queue is gone
+        """Wait for the running listener of the queue; else the next member would get its message as
+        well.
+        """
+        owned.arrived.set()  # wakes a waiting worker, which then ends
         workers = [task for task in owned.tasks if not task.get_name().startswith("pull ")]
         if workers:
             _, late = await asyncio.wait(workers, timeout=FINISH_MS / 1_000)
@@ -239,10 +243,11 @@ class GroupMember:
                 log.warning("a listener of %s holds %s for too long", self.group, owned.queue)
 
     def lose(self, queue: MessageQueue) -> None:
-        """The lock of `queue` is gone: another member may be further, so nothing is committed.
+        """Drop `queue` after its lock was lost.
 
-        What waits is forgotten and a running listener stopped; the queue is taken again once its
-        lock is to be had, at the offset that is committed then.
+        Nothing is committed, because another member may have consumed further. A running listener
+        is cancelled. The next rebalance takes the queue again when its lock is free, at the offset
+        that is committed then.
         """
         owned = self.owned.pop(queue, None)
         if owned is None:
@@ -255,13 +260,13 @@ class GroupMember:
         self._rebalance_now.set()
 
     def note_progress(self, owned: Owned) -> None:
-        """What is done up to now may be committed."""
+        """Note the offset of `owned` that may be committed."""
         offset = owned.window.commit_offset
         if offset is not None:
             self.offsets.advance(owned.queue, offset)
 
     async def restart_at(self, queue: MessageQueue, offset: int) -> None:
-        """An operator reset `queue`: forget what is here and begin again at `offset`."""
+        """Drop the messages of `queue` and continue at `offset`, after an operator reset it."""
         owned = self.owned.pop(queue, None)
         if owned is None:
             return
@@ -294,9 +299,9 @@ class GroupMember:
             log.info("topic %s is not there yet", topic)
 
     async def _note_start(self, topic: str) -> None:
-        """Note where the queues of `topic` end, which is where a new group begins with "last".
+        """Note where the queues of `topic` end: a new group with start "last" begins there.
 
-        Queues are taken later, after a rebalance; so nothing that is sent until then is skipped.
+        Queues are taken later, after a rebalance. Messages sent until then are not skipped.
         """
         if self.options.start is not StartPoint.LAST or is_retry_topic(topic):
             return
@@ -316,7 +321,7 @@ class GroupMember:
             self.is_settled = await self.rebalance()
             pause_ms = REBALANCE_MS if self.is_settled else UNSETTLED_REBALANCE_MS
             try:
-                # Not wait_for: before Python 3.12 it loses a cancel that meets the event.
+                # Not wait_for: before Python 3.12 it ignores a cancellation that meets the event.
                 async with asyncio.timeout(pause_ms / 1_000):
                     await self._rebalance_now.wait()
             except TimeoutError:
@@ -336,12 +341,16 @@ class GroupMember:
         return listed and all(taken)
 
     async def _members(self, topic: str) -> list[str]:
-        """Of the group. A broker that does not list us was restarted, or lost our connection, after
-        our last heartbeat; it is greeted first, or all of ours would stand still until the next."""
+        """Return the ids of the members of the group.
+
+        A broker that does not list this member was restarted, or lost the connection after the last
+        heartbeat. Then a heartbeat is sent first; otherwise this member would own nothing until the
+        next one.
+        """
         try:
             members = await self.calls.members(topic)
         except Refused:
-            members = []  # it knows nobody of the group
+            members = []  # the broker knows no member of the group
         if self.instance.client_id in members:
             return members
         await self.instance.greet_all()
@@ -356,7 +365,7 @@ class GroupMember:
         if self.is_stopping or self._consuming is None or not self._is_wanted(queue):
             return False
         if queue.topic not in self.subscriptions:
-            return True  # unsubscribed in the meantime
+            return True  # the topic was unsubscribed in the meantime
         window = ProcessQueue(self.options.max_buffered_bytes)
         owned = Owned(queue, Cursor(offset), window)
         owned.window.locked_at_ms = locked_at if ordered else None
@@ -366,7 +375,9 @@ class GroupMember:
         return True
 
     def _is_wanted(self, queue: MessageQueue) -> bool:
-        """Still, after the calls that taking it needs: the user may have unsubscribed meanwhile."""
+        """Whether the queue is still wanted: the user may have unsubscribed during the calls
+        before.
+        """
         return queue.topic in self.subscriptions and queue not in self.owned
 
     async def _start_offset(self, queue: MessageQueue) -> int:
@@ -384,7 +395,8 @@ class GroupMember:
         end = self._ends.get(queue)
         if end is not None:
             return end
-        # Made after the start, or its broker was away then: older messages may be in it.
+        # The queue was created after the start, or its broker was not reachable then. It may hold
+        # messages from before the start.
         noted_wall_ms = self._noted_wall_ms.get(queue.topic, self.instance.clock.wall_ms())
         return await self.calls.offset_at(queue, noted_wall_ms - CLOCKS_APART_MS)
 
@@ -489,7 +501,7 @@ class GroupMember:
             pause_ms = LOCK_MS if all(renewed) else LOCK_AGAIN_MS
 
     async def _renew(self, broker_name: str, queues: list[MessageQueue]) -> bool:
-        """Whether the broker said who holds them."""
+        """Renew the locks of `queues`. Return whether the broker answered."""
         asked_at = self.instance.clock.now_ms()
         try:
             held = await self.calls.lock(broker_name, queues)
@@ -512,7 +524,7 @@ class GroupMember:
 
 
 def restore_topic(message: StoredMessage, group: str) -> None:
-    """A message from the group's retry topic shows the topic it was sent to (5.3 step 8)."""
+    """Set the topic of a message from the group's retry topic to the topic it was sent to."""
     origin = message.properties.get(names.RETRY_TOPIC)
     if origin and message.topic == retry_topic(group):
         message.topic = origin

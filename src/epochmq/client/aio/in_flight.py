@@ -1,8 +1,8 @@
-"""Bounds what is sent and not answered yet; who finds it full waits, first come first served.
+"""Limits of sends that wait for an answer, and deadlines that ignore a blocked event loop.
 
-Of very many places not all are given at once: more than this process, the network and the broker
-get through in time would end in time-outs, and trying all of them again makes it worse. So the
-number begins at `FIRST`, and grows and shrinks by how soon sends are done.
+If too many requests were sent at once, more than process, network and broker handle in time, they
+would end in timeouts, and repeating them would make it worse. So the limit begins at `FIRST`, and
+rises or falls by how fast sends finish. Callers that find no free place wait in order.
 """
 
 import asyncio
@@ -12,23 +12,23 @@ from collections.abc import Callable
 from epochmq.base.errors import UsageError
 
 FIRST = 1_000
-"""So many places are there from the start; fewer only when fewer are wanted."""
+"""The limit at the start, unless fewer are allowed."""
 PROMPT = 4
-"""A send that took no more than this part of its time makes room for one more."""
+"""A send that took at most 1/`PROMPT` of its timeout raises the limit by one."""
 LATE = 2
-"""One that took more than this part of it takes one place away."""
+"""A send that took more than 1/`LATE` of its timeout lowers the limit by one."""
 
 
 class InFlight:
-    """Places for sends: as many as `count_max`, and as many bytes as `bytes_max`.
+    """Limits sends in flight to `count_max` sends and `bytes_max` bytes.
 
-    A send larger than `bytes_max` gets a place when it is alone.
+    A send larger than `bytes_max` may go when no other send is in flight.
     """
 
     def __init__(self, count_max: int, bytes_max: int) -> None:
         self._count_max = count_max
         self._open = min(count_max, FIRST)
-        """How many places there are now."""
+        """The present limit of sends."""
         self._bytes_max = bytes_max
         self._count = 0
         self._bytes = 0
@@ -36,7 +36,11 @@ class InFlight:
         self._closed = False
 
     def enter_at_once(self, size: int) -> bool:
-        """Whether there was a place; if so it must be given back by `leave`."""
+        """Take a place if one is free. If it returns True, the caller must call `leave` or `done`.
+
+        Raises:
+            UsageError: the client is closed.
+        """
         if self._closed:
             raise _closed()
         if self._waiting or not self._has_room(size):
@@ -45,7 +49,12 @@ class InFlight:
         return True
 
     async def enter(self, size: int) -> None:
-        """Wait for a place; every `enter` that returned must be followed by `leave`."""
+        """Wait for a place for `size` bytes; after it returns, the caller must call `leave` or
+        `done`.
+
+        Raises:
+            UsageError: the client was closed before there was a place.
+        """
         if self.enter_at_once(size):
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -55,13 +64,13 @@ class InFlight:
         except asyncio.CancelledError:
             if waiter.cancelled():
                 self._waiting.pop(waiter, None)
-                self._admit()  # it may have been a large one that held smaller ones up
+                self._admit()  # a large send may have blocked smaller ones behind it
             elif waiter.exception() is None:
                 self.leave(size)
             raise
 
     def done(self, size: int, took_ms: int, timeout_ms: int) -> None:
-        """Give the place back after a send that took so much of its time."""
+        """Give the place back, and adapt the limit to how long the send took (milliseconds)."""
         if took_ms * PROMPT <= timeout_ms:
             self._open = min(self._open + 1, self._count_max)
         elif took_ms * LATE > timeout_ms:
@@ -75,7 +84,7 @@ class InFlight:
         self._admit()
 
     def close(self) -> None:
-        """Give no more places to those who wait: they get a `UsageError`."""
+        """Refuse further sends: all callers that wait get a `UsageError`."""
         self._closed = True
         waiting, self._waiting = self._waiting, OrderedDict()
         for waiter in waiting:
@@ -83,7 +92,9 @@ class InFlight:
                 waiter.set_exception(_closed())
 
     def statistics(self) -> dict[str, int]:
-        """What has a place now, and what waits for one."""
+        """Return the number of sends in flight, their bytes, and the number of callers
+        that wait.
+        """
         return {"inFlight": self._count, "bytes": self._bytes, "waiting": len(self._waiting)}
 
     def _has_room(self, size: int) -> bool:
@@ -111,21 +122,21 @@ def _closed() -> UsageError:
 
 
 # Loop time -----------------------------------------------------------------------------------
-# Deadlines that do not count the time in which this process kept its event loop from running.
+# Deadlines that do not count the time in which other code of this process blocked its event loop.
 #
-# Answers that wait in the socket meanwhile are read only afterwards: to call their server
-# unreachable would be wrong. While a deadline runs, a timer looks how late the loop calls it.
+# Answers that arrive during such a stall are read only after it, so a timeout would be wrong. While
+# a deadline runs, a timer measures how late the event loop calls it.
 
 
 TICK_MS = 50
 STALL_MS = 100
-"""What is late by less counts as ordinary load."""
+"""A delay up to this is ordinary load and is not counted as a stall."""
 STRETCH_MAX = 3
-"""A deadline is put off by so many times its length at most."""
+"""A deadline is extended by at most this many times its length."""
 
 
 class LoopTime:
-    """How long the loop was kept from running, as far as deadlines ran meanwhile."""
+    """Measures how long the event loop was blocked while deadlines were running."""
 
     __slots__ = ("_expected_ms", "_running", "_stalled_ms", "_timer", "now")
 
@@ -137,7 +148,7 @@ class LoopTime:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, timeout_ms: int) -> "Deadline":
-        """A deadline from now on; every `begin` must be followed by `end`."""
+        """Start a deadline of `timeout_ms`; every `begin` must be followed by `end`."""
         now = self.now()
         self._running += 1
         if self._running == 1:
@@ -146,14 +157,14 @@ class LoopTime:
         return Deadline(self, now, timeout_ms, self.stalled_ms(now))
 
     def end(self) -> None:
-        """A deadline is not needed any more."""
+        """End a deadline; the timer stops with the last one."""
         self._running -= 1
         if not self._running and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def stalled_ms(self, now: int) -> int:
-        """All stalls so far, a present one too."""
+        """Return the milliseconds of all stalls so far, including one that has not ended."""
         late_ms = now - self._expected_ms
         if late_ms >= 0:
             self._stalled_ms += late_ms if late_ms > STALL_MS else 0
@@ -169,7 +180,7 @@ class LoopTime:
 
 
 class Deadline:
-    """`left_ms` of `timeout_ms`, stalls of the own loop taken off."""
+    """A deadline that is extended by the stalls of the own event loop."""
 
     __slots__ = ("_began_ms", "_stalled_before_ms", "_time", "timeout_ms")
 
@@ -180,16 +191,16 @@ class Deadline:
         self.timeout_ms = timeout_ms
 
     def left_ms(self) -> int:
-        """Milliseconds until it is over; 0 or less when it is."""
+        """Return the milliseconds that are left; 0 or less when the deadline is over."""
         now = self._time.now()
         stalled_ms = self._time.stalled_ms(now) - self._stalled_before_ms
         put_off_ms = min(stalled_ms, STRETCH_MAX * self.timeout_ms)
         return self._began_ms + self.timeout_ms + put_off_ms - now
 
     def took_ms(self) -> int:
-        """How long ago this began."""
+        """Return the milliseconds since the deadline began."""
         return self._time.now() - self._began_ms
 
     def stalled_ms(self) -> int:
-        """How long the loop was kept from running since this began."""
+        """Return the milliseconds for which the event loop was blocked since the deadline began."""
         return self._time.stalled_ms(self._time.now()) - self._stalled_before_ms

@@ -1,4 +1,4 @@
-"""What every client object stands on: connections, routes that stay fresh, heartbeats."""
+"""The base of every client object: connections, routes, heartbeats and background tasks."""
 
 import asyncio
 import logging
@@ -34,16 +34,17 @@ HEARTBEAT_MS = 30_000
 CALL_TIMEOUT_MS = 3_000
 NEW_TOPIC_QUEUES = 4
 LOOPBACK = b"\x7f\x00\x00\x01"
-"""In place of an address: the random half of an id tells machines apart as well, and leaks less."""
+"""Used instead of the address of the machine in message ids. The random part of an id makes it
+unique, and the address stays private."""
 
 RequestHandler = Callable[[Command, Session], Reply | None]
 
 _inside: ContextVar[frozenset["Instance"]] = ContextVar("epochmq_inside", default=frozenset())
-"""The instances whose tasks run here, or started what runs here: listeners are called in these."""
+"""The instances whose tasks run in this context, or started the code that runs in it."""
 
 
 _forks = 0
-"""How many forks lie between this process and the one that imported this."""
+"""How many forks happened between the process that imported this module and this process."""
 
 
 def _forked() -> None:
@@ -55,7 +56,13 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class Instance:
-    """One client process as brokers see it: one id, one heartbeat, one set of connections."""
+    """One client process as brokers see it: one client id, one heartbeat, one set of connections.
+
+    Args:
+        namesrv: addresses of the name servers, as "host:port;host:port".
+        name: last part of the client id; None means process id and a random number.
+        tls: settings of TLS; None means the setting of the process (`outgoing_tls`).
+    """
 
     def __init__(
         self, namesrv: str, *, name: str | None = None, tls: ssl.SSLContext | None = None
@@ -84,7 +91,7 @@ class Instance:
         self._greeted: set[str] = set()
 
     def check_usable(self) -> None:
-        """Raise `UsageError` after `close`, in a forked process, and on another event loop."""
+        """Raise `UsageError` if the client is closed, forked, or used on another event loop."""
         if asyncio.get_running_loop() is self._loop and _forks == self._forks:
             if not self.is_closed:
                 return
@@ -101,7 +108,7 @@ class Instance:
             )
 
     def check_process(self) -> None:
-        """Raise `UsageError` in a forked process."""
+        """Raise `UsageError` if this process is a fork of the one that made the client."""
         if self.is_forked:
             raise UsageError(
                 f"this client was created in process {self._pid}, before a fork, and its"
@@ -111,27 +118,34 @@ class Instance:
 
     @property
     def is_forked(self) -> bool:
-        """Whether this process is a fork of the one that made the instance."""
+        """Whether this process is a fork of the process that made the instance."""
         return _forks != self._forks
 
     def is_inside(self) -> bool:
-        """Whether the caller is a task of this instance, as a listener, or was started by one."""
+        """Whether the caller is a task of this instance (as a listener is), or was
+        started by one.
+        """
         return self in _inside.get()
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Run `work` until the instance closes; an unexpected end is logged, never lost."""
+        """Run `work` as a task until the instance closes; an unexpected error is logged."""
         context = copy_context()
         context.run(_inside.set, _inside.get() | {self})
         return self._tasks.spawn(work, name=name, context=context)
 
     async def start(self) -> None:
-        """Begin to send heartbeats, if there is something to say."""
+        """Start to send heartbeats, if a heartbeat function is set."""
         self.check_usable()
         if self.heartbeat is not None:
             self.spawn(self._heartbeats(), "heartbeats")
 
     async def close(self, *, producer: str | None = None, consumer: str | None = None) -> None:
-        """Leave the groups, stop all tasks, close all connections."""
+        """Stop all tasks, unregister from the brokers and close all connections.
+
+        Args:
+            producer: the producer group to leave, if any.
+            consumer: the consumer group to leave, if any.
+        """
         self.is_closed = True
         await self._tasks.close()
         header = UnregisterClientHeader(
@@ -149,21 +163,35 @@ class Instance:
     async def call(
         self, address: str, command: Command, timeout_ms: int = CALL_TIMEOUT_MS
     ) -> Command:
-        """Ask the broker at `address`; `NotReachable` without an answer."""
+        """Send a request to the broker at `address` and return its answer, whatever its code.
+
+        Raises:
+            NotReachable: no connection, or no answer within `timeout_ms`.
+            UsageError: this client cannot be used.
+        """
         self.check_usable()
         return await self.peers.invoke(address, command, timeout_ms)
 
     async def oneway(self, address: str, command: Command) -> None:
-        """Tell the broker at `address` something without wanting an answer."""
+        """Send a request to the broker at `address` without an answer."""
         self.check_usable()
         await self.peers.oneway(address, command)
 
     async def refresh(self, topic: str, *, create: bool = False) -> bool:
-        """Ask for the route of `topic`; tells whether its queues changed.
+        """Ask the name servers for the route of `topic`. Callers at the same time share one
+        request.
 
-        With `create`, a topic that does not exist is given the route of the template, so that the
-        first send creates it at the broker. Whoever asks while the answer
-        is awaited gets the same one.
+        Args:
+            topic: name of the topic.
+            create: whether a topic that does not exist gets the route of the template topic TBW102,
+                so that the first send creates the topic at the broker.
+
+        Returns:
+            Whether the queues of the topic changed.
+
+        Raises:
+            NotFound: the topic does not exist, or with `create` no broker creates topics.
+            NotReachable, Refused: no name server answers, or it refuses.
         """
         self.check_usable()
         return await self._refreshing.call((topic, create), lambda: self._refresh(topic, create))
@@ -188,9 +216,13 @@ class Instance:
         return route_of_new_topic(template, NEW_TOPIC_QUEUES)
 
     async def ensure_route(self, topic: str, *, create: bool = False) -> None:
-        """Have a route of `topic` that is not older than the poll interval.
+        """Make sure that a route of `topic` is known and not older than the poll interval of 30 s.
 
-        An old route is better than none: a name server that is away stops nothing.
+        If the name servers do not answer, an old route is kept and no error is raised.
+
+        Raises:
+            NotFound: the topic does not exist.
+            NotReachable, Refused: no route is known, and none can be had.
         """
         self.check_usable()
         if not self.routes.is_stale(topic, self.clock.now_ms()):
@@ -202,7 +234,7 @@ class Instance:
                 raise
 
     async def greet_all(self) -> None:
-        """Send a heartbeat to every known broker now."""
+        """Send a heartbeat now: consumers to every known broker, producers to the masters."""
         if self.heartbeat is None:
             return
         data = self.heartbeat()
@@ -235,11 +267,11 @@ def _log_end(task: asyncio.Task[Any], error: BaseException) -> None:
 
 
 # Closing -------------------------------------------------------------------------------------
-# What all client objects share: `async with` closes them, and closing never waits for itself.
+# The base class of client objects. `async with` closes them. A listener may close its own client.
 
 
 class Closing(ABC):
-    """Closed at the end of its `async with`, also after an error."""
+    """A client object that is closed at the end of its `async with`, also after an error."""
 
     instance: Instance
     _closing: asyncio.Task[None] | None = None
@@ -256,11 +288,11 @@ class Closing(ABC):
         await self.close()
 
     async def close(self) -> None:
-        """Finish what is under way, leave the group, close all connections.
+        """Finish running work, leave the group and close all connections.
 
-        May be called repeatedly. Called by a listener, or by a task that a listener started, it
-        begins to close and returns at once: closing waits until that listener is done. In a forked
-        process nothing is closed: the connections are those of the process that made them.
+        It may be called repeatedly. Called by a listener, or by a task that a listener started, it
+        starts closing and returns at once, because closing waits for that listener. In a forked
+        process it does nothing, because the connections belong to the process that made them.
         """
         if self.instance.is_forked:
             return
@@ -273,7 +305,7 @@ class Closing(ABC):
 
     @abstractmethod
     async def _close(self) -> None:
-        """Close all connections; runs once, in a task of its own."""
+        """Close all connections; called once, in a task of its own."""
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

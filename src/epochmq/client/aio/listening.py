@@ -1,4 +1,4 @@
-"""Calls a consumer's listener: however it ends, the result is one that the consumer can act on."""
+"""Calls to a consumer's listener, and the filters of a subscription."""
 
 import asyncio
 import inspect
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class ConsumeResult(Enum):
-    """What a listener returns: SUCCESS, or LATER for messages that it wants again."""
+    """The result of a listener: SUCCESS, or LATER to get the messages again."""
 
     SUCCESS = "SUCCESS"
     LATER = "LATER"
@@ -27,19 +27,21 @@ CallListener = Callable[[Sequence[StoredMessage]], Awaitable[ConsumeResult]]
 
 
 class UserListener:
-    """The listener that the application set; may be exchanged while the consumer runs."""
+    """Holds the listener of the application, which may be replaced while the consumer runs."""
 
     def __init__(self) -> None:
         self.function: Listener | None = None
         self._warned: set[type] = set()
 
     def check_set(self) -> None:
-        """Raise `UsageError` while there is no listener."""
+        """Raise `UsageError` if no listener is set."""
         if self.function is None:
             raise UsageError("set a listener with on_message before start")
 
     async def call(self, messages: Sequence[StoredMessage]) -> ConsumeResult:
-        """What the listener returned; None counts as SUCCESS, what is no result as LATER."""
+        """Call the listener. None counts as SUCCESS; a value that is no `ConsumeResult` counts as
+        LATER.
+        """
         assert self.function is not None
         result: object = self.function(list(messages))
         if inspect.isawaitable(result):
@@ -64,11 +66,11 @@ class UserListener:
 
 
 async def call_listener(listener: CallListener, messages: Sequence[StoredMessage]) -> ConsumeResult:
-    """The result of `listener`; whatever it raises is logged and means LATER.
+    """Call `listener` and return its result; an exception is logged and counts as LATER.
 
-    A CancelledError of the listener's own (it awaited something that was cancelled) is a failure
-    like others. One that somebody sent to the consumer's task ends that task. SystemExit and
-    KeyboardInterrupt end the event loop, as they do from any task; the messages come again.
+    If code of the listener raises CancelledError, that is a failure like others. If the task of the
+    consumer is cancelled, CancelledError is raised. SystemExit and KeyboardInterrupt end the event
+    loop, as in any task, and the messages are delivered again.
     """
     task = asyncio.current_task()
     cancels = task.cancelling() if task is not None else 0
@@ -93,19 +95,29 @@ def _raise(error: BaseException) -> None:
     raise error
 
 
-# Subscribing ---------------------------------------------------------------------------------
-# What a consumer may ask for: tags by default, SQL92 over properties when said so.
+# Subscriptions -------------------------------------------------------------------------------
+# The filter of a subscription: tags by default, or SQL92 over message properties (`Sql`).
 
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """An SQL92 filter over message properties, as `Sql("a > 5 AND b = 'x'")`."""
+    """An SQL92 filter over message properties, for example `Sql("a > 5 AND b = 'x'")`."""
 
     expression: str
 
 
 def subscription(topic: str, expression: str | Sql, version: int) -> SubscriptionData:
-    """The subscription as brokers want it; `version` is wall ms and rises with each change."""
+    """Return the subscription data that brokers expect.
+
+    Args:
+        topic: name of the topic.
+        expression: tags, "*", or an `Sql` filter.
+        version: Unix milliseconds; it must rise with each change, since brokers keep the largest.
+
+    Raises:
+        UsageError: the expression is not text.
+        Refused: the expression has no tag or is empty (23).
+    """
     if isinstance(expression, Sql):
         check_text("expression", expression.expression)
         return build(topic, expression.expression, SQL92, version)
@@ -114,5 +126,8 @@ def subscription(topic: str, expression: str | Sql, version: int) -> Subscriptio
 
 
 def wants(data: SubscriptionData, message: StoredMessage) -> bool:
-    """The client's half of tag filtering: brokers compare hashes, which collide."""
+    """Whether `message` matches the tags of `data`. SQL92 filters are evaluated by the broker only.
+
+    Brokers compare hashes of tags, which may collide, so the client compares the tags again.
+    """
     return not data.is_tag or data.wants_all or (message.tags or "") in data.tags_set

@@ -1,4 +1,4 @@
-"""Offsets of a broadcasting member: in a file of its own, since no broker keeps them."""
+"""The offset file of a broadcasting member; brokers keep no offsets for it."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from epochmq.runtime.disk import RealDisk
 
 
 class LocalOffsets:
-    """`<directory>/<group>.json`: {"topic@broker@queue": offset}, replaced atomically."""
+    """The file `<directory>/<group>.json`: {"topic@broker@queue": offset}, replaced atomically."""
 
     def __init__(self, directory: Path, group: str) -> None:
         self._directory = directory
@@ -17,11 +17,13 @@ class LocalOffsets:
         self._offsets: dict[str, int] | None = None
 
     def get(self, queue: MessageQueue) -> int | None:
-        """The stored offset of `queue`."""
+        """Return the stored offset of `queue`, or None. Raises `ConfigError` for an unreadable
+        file.
+        """
         return self._load().get(_key(queue))
 
     def save(self, unsaved: dict[MessageQueue, int]) -> None:
-        """Store the offsets of some queues; the others stay."""
+        """Store the offsets of some queues; the offsets of other queues stay."""
         if not unsaved:
             return
         offsets = self._load()

@@ -1,4 +1,4 @@
-"""Asks the name servers: one of them until it fails, then the next."""
+"""Requests to the name servers: the client uses one server until it fails, then the next."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,14 @@ TIMEOUT_MS = 3_000
 
 
 class NameServers:
-    """The configured list "host:port;host:port"; sticks to one server until it does not answer."""
+    """The list of name servers. Requests go to one server until it does not answer.
+
+    Args:
+        addresses: "host:port;host:port"; commas are accepted as well.
+        peers: the connections.
+        rng: chooses the first server.
+        check_usable: called before each try; raises `UsageError` if the client cannot be used.
+    """
 
     def __init__(
         self,
@@ -31,7 +38,17 @@ class NameServers:
         self._current = rng.randrange(len(self.addresses))
 
     async def ask(self, command: Command, timeout_ms: int = TIMEOUT_MS) -> Command:
-        """The answer of the first server that gives one; `NotReachable` when none does."""
+        """Return the answer of the first name server that gives one, whatever its code.
+
+        Args:
+            command: the request.
+            timeout_ms: milliseconds for each server.
+
+        Raises:
+            NotReachable: no server answers.
+            Refused: the server does not know the request (code 3), so it is probably no name
+                server.
+        """
         failures = []
         for _ in self.addresses:
             self._check_usable()
@@ -52,7 +69,7 @@ class NameServers:
         raise NotReachable("no name server answers: " + "; ".join(failures))
 
     async def route(self, topic: str) -> TopicRouteData:
-        """The route of `topic`; `NotFound` when no broker has it."""
+        """Return the route of `topic`. Raises `NotFound` when no broker has it."""
         header = GetRouteHeader(topic=topic, acceptStandardJsonOnly=True)
         answer = await self.ask(request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header))
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
@@ -61,7 +78,7 @@ class NameServers:
 
 
 def parse_addresses(text: str) -> list[str]:
-    """Split "host:port;host:port"; `UsageError` for an empty or unreadable list."""
+    """Split "host:port;host:port". Raises `UsageError` for an empty or unreadable list."""
     check_text("namesrv", text, "; write all addresses in one text, as 'host:port;host:port'")
     addresses = [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
     for address in addresses:
@@ -76,7 +93,9 @@ def parse_addresses(text: str) -> list[str]:
 
 
 def checked(answer: Command) -> Command:
-    """`answer` if it is a success, else `Refused` with its code and remark."""
+    """Return `answer` if its code is SUCCESS. Raises `Refused` with its code and remark
+    otherwise.
+    """
     if answer.code != ResponseCode.SUCCESS:
         raise Refused(answer.code, answer.remark or f"refused with code {answer.code}")
     return answer

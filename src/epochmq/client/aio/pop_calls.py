@@ -1,4 +1,4 @@
-"""The calls a POP consumer makes to brokers, typed: assignment, pop, acks, invisible times."""
+"""Requests of a POP consumer to brokers: assignment, pop, acknowledgement, invisible time."""
 
 import asyncio
 import logging
@@ -39,25 +39,29 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Popped:
-    """The answer to a pop; each message has its handle."""
+    """The answer to a pop. Each message holds its receipt handle (POP_CK)."""
 
     status: PopStatus
     messages: list[StoredMessage]
 
 
 class PopCalls:
-    """Calls of the consumer group `group`."""
+    """Requests of one consumer group."""
 
     def __init__(self, instance: Instance, group: str) -> None:
         self._instance = instance
         self._group = group
         self._no_batches: set[str] = set()
-        """Addresses of brokers that do not know batches of acks."""
+        """Addresses of brokers that do not know batch acknowledgements."""
 
     async def assignment(self, topic: str, strategy: str) -> list[MessageQueueAssignment] | None:
-        """This client's share of `topic`, from the first broker that answers; None: unchanged.
+        """Return the assignment of this client in `topic`, or None if the broker cannot tell now.
 
-        `Refused` with 3 from a broker that shares nothing out.
+        The first broker of the topic that answers is asked.
+
+        Raises:
+            Refused: the broker makes no assignments (3), or refuses for another reason.
+            NotReachable: no broker answers.
         """
         body = encode_body(
             QueryAssignmentRequest(
@@ -92,9 +96,21 @@ class PopCalls:
         attempt_id: str | None = None,
         poll_ms: int = POLL_MS,
     ) -> Popped:
-        """Up to `count` messages of `queue` (number -1: of all queues of its broker).
+        """Pop up to `count` messages of `queue`; queue id -1 means all queues of its broker.
 
-        Nobody else gets them for `invisible_ms`; waits up to `poll_ms` when there are none.
+        Args:
+            queue: the queue.
+            count: how many messages at most.
+            data: the subscription with its filter.
+            invisible_ms: milliseconds for which other members do not get the messages.
+            start: where a new group begins.
+            ordered: whether the pop is ordered.
+            attempt_id: names an ordered pop, so that it can be repeated after a lost answer.
+            poll_ms: milliseconds that the broker waits when it has no message.
+
+        Raises:
+            Refused: the answer has an error code.
+            NotReachable: no address is known, or no answer in time.
         """
         header = headers.PopHeader(
             consumerGroup=self._group,
@@ -130,15 +146,22 @@ class PopCalls:
         return Popped(status, [message for message in messages if self._is_sound(message)])
 
     def _is_sound(self, message: StoredMessage) -> bool:
-        """A damaged message is not delivered and not acknowledged: it comes again, perhaps from
-        another replica, and ends among the dead letters."""
+        """Whether the body matches its checksum; a damaged message is logged.
+
+        A damaged message is neither delivered nor acknowledged. It becomes visible again, maybe at
+        another replica, and finally becomes a dead letter.
+        """
         sound = is_sound(message)
         if not sound:
             log.error("popped by %s: %s", self._group, CorruptMessage(message, "", 0))
         return sound
 
     async def ack(self, topic: str, handle: PopHandle) -> None:
-        """The message is done; `Refused` (208) when it is not there any more."""
+        """Acknowledge a message.
+
+        Raises:
+            Refused: the message does not exist any more (208).
+        """
         header = headers.AckHeader(
             consumerGroup=self._group,
             topic=handle.real_topic(topic, self._group),
@@ -150,9 +173,10 @@ class PopCalls:
         await self._ask(handle.broker_name, request(RequestCode.ACK_MESSAGE, header))
 
     async def ack_all(self, topic: str, broker_name: str, handles: Sequence[PopHandle]) -> None:
-        """Messages of one broker are done: in one request where the broker knows that.
+        """Acknowledge messages of one broker, in one request if the broker supports it.
 
-        `NotReachable` when it is not certain for each of them; the whole call may be repeated.
+        Raises:
+            NotReachable: it is not certain that all are acknowledged; the call may be repeated.
         """
         alone: Sequence[PopHandle] = handles
         address = self._address(broker_name)
@@ -170,7 +194,7 @@ class PopCalls:
                 raise result
 
     async def _ack_batch(self, address: str, body: BatchAckBody) -> bool:
-        """False when the broker does not know batches: then never again."""
+        """Send a batch acknowledgement. Return False if the broker does not support it."""
         command = request(RequestCode.BATCH_ACK_MESSAGE, None, encode_body(body))
         answer = await self._instance.call(address, command)
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
@@ -180,7 +204,7 @@ class PopCalls:
         return True
 
     async def change_invisible(self, topic: str, handle: PopHandle, invisible_ms: int) -> PopHandle:
-        """Keep the message from others for `invisible_ms` from now; its new handle."""
+        """Hide a message for `invisible_ms` from now on. Return its new handle."""
         header = headers.ChangeInvisibleTimeHeader(
             consumerGroup=self._group,
             topic=handle.real_topic(topic, self._group),

@@ -1,4 +1,4 @@
-"""Hands popped messages to a listener; the group's members need not share queues out."""
+"""The asyncio POP consumer: passes popped messages to a listener."""
 
 import ssl
 
@@ -20,13 +20,37 @@ _STARTS = {"first": StartPoint.FIRST, "last": StartPoint.LAST}
 
 
 class PopConsumer(Closing):
-    """Use as `async with PopConsumer("127.0.0.1:9876", "group") as consumer: ...`.
+    """Calls a listener with popped messages. Use as `async with PopConsumer("127.0.0.1:9876", "g")
+    as c`.
 
-    Call `on_message` and `subscribe` first, then `start`. A popped message is nobody else's for
-    `invisible_ms`, and must be handled within that time: it is acknowledged when the listener is
-    done, comes again later (10 s at first, up to 2 h) when it raises or returns LATER, and becomes
-    a dead letter after `max_reconsume_times` (-1: never). With `ordered` a queue's messages come
-    one by one, and one that fails holds those behind it.
+    Call `on_message` and `subscribe`, then `start`. A popped message is invisible to other members
+    for `invisible_ms`, and must be handled within that time. The consumer acknowledges a message
+    when the listener is done. When the listener raises an error or returns LATER, the message
+    becomes visible again later: 10 s after the first failure, up to 2 h after many. After
+    `max_reconsume_times` retries it becomes a dead letter.
+
+    If `ordered`, the messages of a queue are handled one by one. A message that fails is repeated
+    after 1 s, before the messages that follow it.
+
+    Args:
+        namesrv: addresses of the name servers, as "host:port;host:port".
+        group: name of the consumer group.
+        ordered: whether each queue is handled strictly in order.
+        start: where a new group begins: "first" or "last" (the end of each queue).
+        concurrency: listener calls at the same time; not used if `ordered`.
+        pop_count: messages in one pop at most, from 1 to 32.
+        invisible_ms: milliseconds for which a popped message is hidden, from 5,000 to 300,000.
+        in_flight_max: messages of one queue that are popped and not acknowledged yet, at most.
+        poll_ms: milliseconds that a broker waits for a message when it has none.
+        max_reconsume_times: retries before a message becomes a dead letter; None means 16, or no
+            limit if `ordered`; a negative number means no limit.
+        strategy: allocation strategy of the broker: "AVG" or "AVG_BY_CIRCLE".
+        name: last part of the client id; None means process id and a random number.
+        tls: settings of TLS; None means the setting of the process, by default no TLS.
+
+    Raises:
+        UsageError: an argument has a wrong type or value.
+        Refused: `group` is not a valid group name (code 1).
     """
 
     def __init__(
@@ -70,29 +94,50 @@ class PopConsumer(Closing):
         self._started = False
 
     def on_message(self, listener: Listener) -> Listener:
-        """Set the listener; may be used as a decorator.
+        """Set the listener; can be used as a decorator.
 
-        A coroutine function, or a plain one that runs on the event loop and must not wait. What it
-        returns: None or SUCCESS for done, LATER for again; anything else counts as LATER.
+        Args:
+            listener: takes a list with one message. A coroutine function, or a plain function,
+                which runs on the event loop and must not block. It returns None or SUCCESS when the
+                message is handled, and LATER to get it again. Any other value counts as LATER.
 
-        It is given lists of one message.
+        Returns:
+            The listener.
+
+        Raises:
+            UsageError: `listener` cannot be called.
         """
         check_callable("listener", listener)
         self._listener.function = listener
         return listener
 
     async def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
-        """Want the messages of `topic` that match `expression`; call again to change it."""
+        """Subscribe to `topic`; a second call for the same topic replaces the filter.
+
+        Args:
+            topic: name of the topic; it may not exist yet.
+            expression: tags as "a || b", "*" for all messages, or an `Sql` filter.
+
+        Raises:
+            UsageError: an argument has a wrong type.
+            Refused: `topic` is not a valid name (1), or `expression` has no tag (23).
+            NotReachable: the consumer has started and no name server answers.
+        """
         check_text("topic", topic)
         check_topic(topic)
         await self.member.subscribe(subscription(topic, expression, self.instance.clock.wall_ms()))
 
     async def unsubscribe(self, topic: str) -> None:
-        """Pop no more of `topic`."""
+        """End the subscription of `topic`; the consumer pops no more of it."""
         await self.member.unsubscribe(topic)
 
     async def start(self) -> None:
-        """Join the group; `UsageError` without a listener."""
+        """Join the group and begin to pop. A second call does nothing.
+
+        Raises:
+            UsageError: no listener is set, or this client cannot be used.
+            NotReachable: no name server answers.
+        """
         self._listener.check_set()
         if self._started:
             return
@@ -105,25 +150,32 @@ class PopConsumer(Closing):
         await self.member.start(handling)
 
     def finish(self) -> None:
-        """Hand out nothing more: what waits is given back. Then `close`."""
+        """Stop calling the listener; messages that wait become visible to others. Call `close`
+        next.
+        """
         self.member.is_stopping = True
 
     @property
     def is_settled(self) -> bool:
-        """Whether a broker told our share, and the last time without a hitch."""
+        """Whether the last request for the assignment of each topic had no errors."""
         return self.member.is_settled
 
     def found_nothing(self) -> bool:
-        """Whether the last pop of each of our shares found nothing, and nothing is in our hands."""
+        """Whether the last pop of each assigned queue was empty and no message is unacknowledged
+        here.
+        """
         shares = self.member.shares.values()
         return self.is_settled and all(s.was_empty and not s.in_flight for s in shares)
 
     def shares(self) -> list[MessageQueue]:
-        """What is popped now of the topics wanted; number -1 stands for all queues of a broker."""
+        """Return the queues that are popped now; queue id -1 means all queues of a broker.
+
+        The retry topic of the group is left out.
+        """
         retries = retry_topic(self.group)
         return sorted(queue for queue in self.member.shares if queue.topic != retries)
 
     async def _close(self) -> None:
-        """Finish what listeners hold, acknowledge it, leave the group."""
+        """Wait for running listeners and their acknowledgements, then leave the group."""
         await self.member.stop()
         await self.instance.close(consumer=self.group if self._started else None)

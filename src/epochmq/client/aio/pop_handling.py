@@ -1,7 +1,8 @@
-"""What is done with popped messages: many at a time, or in order.
+"""Listener calls of a POP consumer: many at a time (`PopConcurrent`), or in order (`PopOrdered`).
 
-Done means acknowledged. A message that failed stays away for longer each time, and goes to the dead
-letters after its last try; RocketMQ's own client acknowledges it then, and it is lost.
+A message that was handled is acknowledged. A message that failed is hidden for a longer time after
+each failure, and becomes a dead letter after its last retry. RocketMQ's client acknowledges it
+instead, and the message is lost.
 """
 
 import asyncio
@@ -19,8 +20,9 @@ from epochmq.client.aio.pop_member import HeldMessage, PopMember
 from epochmq.client.core.pop_state import GIVE_BACK_MS, PopHandle, retry_delay_ms
 from epochmq.model.group import is_tried_out
 
-# Acking --------------------------------------------------------------------------------------
-# Acknowledges popped messages beside the listeners: what gathers meanwhile goes together.
+# Acknowledgements ----------------------------------------------------------------------------
+# Acknowledges popped messages while listeners run. Acknowledgements that collect during a request
+# are sent together in the next one.
 
 
 log = logging.getLogger(__name__)
@@ -29,7 +31,7 @@ BATCH_MAX = 256
 RETRY_MS = 500
 
 _Target = tuple[str, str]
-"""Broker and topic."""
+"""Broker name and topic."""
 
 
 class _Ack(NamedTuple):
@@ -39,7 +41,7 @@ class _Ack(NamedTuple):
 
 
 class Acker:
-    """One request at a time for each broker and topic; an ack is tried until it is too late."""
+    """Sends acknowledgements, one request at a time for each broker and topic."""
 
     def __init__(self, instance: Instance, calls: PopCalls) -> None:
         self._instance = instance
@@ -48,14 +50,18 @@ class Acker:
         self._tasks: dict[_Target, asyncio.Task[None]] = {}
 
     def add(self, topic: str, handle: PopHandle, until_ms: int, done: Callable[[], None]) -> None:
-        """Acknowledge soon, and try until `until_ms` (monotonic); `done` is called in any case."""
+        """Queue an acknowledgement. It is retried until `until_ms` (monotonic); then `done` is
+        called.
+
+        `done` is called in any case, also when the acknowledgement failed.
+        """
         target = (handle.broker_name, topic)
         self._pending.setdefault(target, []).append(_Ack(handle, until_ms, done))
         if target not in self._tasks:
             self._tasks[target] = self._instance.spawn(self._run(target), f"acks {target}")
 
     async def drain(self) -> None:
-        """Wait until all that were added are answered, or given up."""
+        """Wait until all queued acknowledgements are answered or given up."""
         while self._tasks:
             await asyncio.wait(self._tasks.values())
 
@@ -81,17 +87,19 @@ class Acker:
             del self._tasks[target]
 
     def _split(self, batch: list[_Ack]) -> tuple[list[_Ack], list[_Ack]]:
-        """Those that others may have by now, and those that are worth another try."""
+        """Split `batch` into acknowledgements that are too late and those that can be
+        tried again.
+        """
         now = self._instance.clock.now_ms()
         late = [ack for ack in batch if ack.until_ms <= now]
         return late, [ack for ack in batch if ack.until_ms > now]
 
 
-# Pop handling --------------------------------------------------------------------------------
+# Message results -----------------------------------------------------------------------------
 
 
 class Fates:
-    """Tells brokers what became of messages."""
+    """Tells brokers the result of each message: acknowledged, hidden, or dead letter."""
 
     def __init__(self, member: PopMember) -> None:
         self._member = member
@@ -100,29 +108,33 @@ class Fates:
         self.acker = Acker(member.instance, member.calls)
 
     def done(self, taken: HeldMessage) -> None:
-        """Acknowledge it, beside; it counts as in our hands until then."""
+        """Queue the acknowledgement; the message counts as in flight until it is answered."""
         self.acker.add(taken.topic, taken.handle, taken.until_ms, taken.share.let_go)
 
     async def ack(self, taken: HeldMessage) -> None:
-        """Acknowledge it now: in order, the next may come only then."""
+        """Acknowledge a message and wait: in ordered mode the next message is handled only after
+        that.
+        """
         try:
             await self._calls.ack(taken.topic, taken.handle)
         except EpochError as error:
             log.info("ack of %s: %s", taken.message.msg_id, error)
 
     async def hide(self, taken: HeldMessage, invisible_ms: int) -> None:
-        """Have it come again after that time; if nobody can be told, after the one it has."""
+        """Hide a message for `invisible_ms`. On failure its present invisible time stays."""
         try:
             await self._calls.change_invisible(taken.topic, taken.handle, invisible_ms)
         except EpochError as error:
             log.info("invisible time of %s: %s", taken.message.msg_id, error)
 
     def is_late(self, taken: HeldMessage) -> bool:
-        """Whether others may have it by now: then it is not ours to tell anything about."""
+        """Whether the invisible time is over, so that another member may have the message."""
         return taken.until_ms <= self._member.instance.clock.now_ms()
 
     async def gave_up(self, taken: HeldMessage) -> bool:
-        """Put what failed too often to the dead letters; False while it may be tried again."""
+        """Make a dead letter of a message that failed too often. Return False if it may be tried
+        again.
+        """
         message, limit = taken.message, self._member.options.max_reconsume_times
         if not is_tried_out(message.reconsume_times, limit):
             return False
@@ -136,7 +148,7 @@ class Fates:
 
 
 class PopConcurrent:
-    """Up to `concurrency` messages in listeners' hands at once, in no order."""
+    """Runs up to `concurrency` listener calls at the same time, in no order."""
 
     def __init__(self, member: PopMember, listener: CallListener, concurrency: int) -> None:
         self._member = member
@@ -146,17 +158,19 @@ class PopConcurrent:
         self._fates = Fates(member)
 
     def start(self) -> None:
-        """Begin with the workers."""
+        """Start the workers."""
         for number in range(self._concurrency):
             self._member.instance.spawn(self._work(), f"listener {number}")
 
     async def popped(self, taken: list[HeldMessage]) -> None:
-        """Leave them to the workers."""
+        """Queue the messages for the workers."""
         for each in taken:
             self._waiting.put_nowait(each)
 
     async def drain(self) -> None:
-        """Wait until every message was handled or given back, and every ack was taken."""
+        """Wait until every message is handled or given back, and every acknowledgement
+        is answered.
+        """
         await self._waiting.join()
         await self._fates.acker.drain()
 
@@ -171,7 +185,7 @@ class PopConcurrent:
     async def _consume(self, taken: HeldMessage) -> None:
         fates = self._fates
         if fates.is_late(taken):
-            taken.share.let_go()  # it waited too long here; it comes again
+            taken.share.let_go()  # it waited too long here; the broker delivers it again
             return
         if self._member.is_stopping:
             await fates.hide(taken, GIVE_BACK_MS)
@@ -189,11 +203,11 @@ class PopConcurrent:
 
 
 class PopOrdered:
-    """One message of a queue after the other; one that fails holds those behind it.
+    """Handles the messages of a queue one by one. A failure blocks the messages behind it.
 
-    The broker gives out nothing of a queue before all that it gave out is acknowledged or visible
-    again. So what follows a failure is hidden for the same short time
-    as the failure itself, and comes again with it, in order.
+    A broker pops a queue again only when all messages popped before are acknowledged or visible
+    again. So the messages behind a failed one are hidden for the same short time as that one, and
+    are popped again together with it, in order.
     """
 
     def __init__(self, member: PopMember, listener: CallListener) -> None:
@@ -205,17 +219,17 @@ class PopOrdered:
         self._idle.set()
 
     def start(self) -> None:
-        """The pop loops do the work."""
+        """Do nothing: the pop loops call the listener."""
 
     async def popped(self, taken: list[HeldMessage]) -> None:
-        """Handle each queue's messages in order; queues of one pop beside each other."""
+        """Handle the messages of each queue in order, and different queues at the same time."""
         queues: dict[tuple[str, int], list[HeldMessage]] = {}
         for each in taken:
             queues.setdefault((each.handle.mark, each.handle.queue_id), []).append(each)
         await asyncio.gather(*(self._queue(row) for row in queues.values()))
 
     async def drain(self) -> None:
-        """Wait until no listener holds a message."""
+        """Wait until no listener call is running."""
         await self._idle.wait()
 
     async def _queue(self, row: list[HeldMessage]) -> None:
@@ -235,7 +249,9 @@ class PopOrdered:
                 taken.share.let_go()
 
     async def _consumed(self, taken: HeldMessage) -> int | None:
-        """None when the next one may be handled, else how long this and the rest stay away."""
+        """Handle one message. Return None on success, else the milliseconds to hide it and the
+        rest.
+        """
         fates = self._fates
         if fates.is_late(taken):
             return SUSPEND_MS
@@ -250,7 +266,9 @@ class PopOrdered:
         return SUSPEND_MS
 
     async def _hold(self, rest: list[HeldMessage], pause_ms: int) -> None:
-        """All in one go: the first that is visible must not come without those behind it."""
+        """Hide all messages at the same time, so that the first is not visible without those behind
+        it.
+        """
         rest[0].share.poll_ms_max = pause_ms
         ours = [taken for taken in rest if not self._fates.is_late(taken)]
         await asyncio.gather(*(self._fates.hide(taken, pause_ms) for taken in ours))

@@ -1,12 +1,12 @@
-"""One member of a group that consumes by POP: what it was given to pop, and the pops.
+"""One member of a group that consumes by POP: its assignment and its pops.
 
-Which queues that are says a broker (400), and a queue may be several members': what one of them
-popped nobody else gets until its invisible time is over. So nothing is committed and nothing has to
-be given back when a share changes.
+A broker assigns queues to members (400), and may assign one queue to several members: a popped
+message is invisible to all others for its invisible time. So offsets are not committed, and nothing
+is given back when an assignment changes.
 
-Retries of what was popped a broker mixes into the pops of the topic. What members that pull sent
-back, or this group before it popped, is in %RETRY%group, a topic like others: who is given its
-queue pops it, as Java's member pulls it.
+A broker adds retries of popped messages to the pops of the topic. Retries from members that pull,
+or from the time before the group used POP, are in the retry topic %RETRY%group. The member pops the
+queues of that topic that are assigned to it, as RocketMQ's client pulls them.
 """
 
 import asyncio
@@ -36,13 +36,14 @@ log = logging.getLogger(__name__)
 REBALANCE_MS = 20_000
 UNSETTLED_REBALANCE_MS = 1_000
 FIRST_POPS_MS = 3_000
-"""How long a start waits for the first pops: with them brokers note where a new group begins."""
+"""How long `start` waits for the first pops: with the first pop a broker notes where a new group
+begins."""
 ANY_QUEUE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class PopOptions:
-    """How this member consumes; see `PopConsumer`."""
+    """The settings of a member; see `PopConsumer`."""
 
     ordered: bool
     start: StartPoint
@@ -65,7 +66,7 @@ class PopOptions:
 
 @dataclass(eq=False, slots=True)
 class HeldMessage:
-    """A popped message in our hands; others may get it from `until_ms` (monotonic) on."""
+    """A popped message of this member; others may get it from `until_ms` (monotonic) on."""
 
     message: StoredMessage
     handle: PopHandle
@@ -74,50 +75,52 @@ class HeldMessage:
 
     @property
     def topic(self) -> str:
-        """What was popped; the message shows the topic that it was sent to."""
+        """The topic that was popped; the message shows the topic that it was sent to."""
         return self.share.queue.topic
 
 
 @dataclass(eq=False, slots=True)
 class Share:
-    """What one pop loop works on: a queue, or with number -1 all queues of its broker."""
+    """The state of one pop loop: a queue, or all queues of a broker (queue id -1)."""
 
     queue: MessageQueue
     in_flight: int = 0
     has_room: asyncio.Event = field(default_factory=asyncio.Event)
     popping: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set with the first pop."""
+    """Set when the first pop is sent."""
     dropped: bool = False
-    """Another member's now; what a pop that is under way still brings is ours all the same."""
+    """The queue is not assigned any more. Messages of a pop that is still running are handled."""
     was_empty: bool = False
     """Whether the last pop found nothing."""
     poll_ms_max: int | None = None
-    """Of the next pop: what was held is visible by then, and a broker may not wake for it."""
+    """Longest poll time of the next pop, or None. After messages were hidden they are visible by
+    then, and a broker may not end the poll for them."""
     attempt: str | None = None
-    """Names an ordered pop whose answer did not come: the next may read its batch again."""
+    """Id of an ordered pop without an answer, so that the next pop can get the same
+    messages again."""
 
     def let_go(self) -> None:
-        """One message less in our hands."""
+        """Count one message less in flight."""
         self.in_flight -= 1
         self.has_room.set()
 
 
 class Handling(Protocol):
-    """What is done with messages once they are here."""
+    """How messages are passed to the listener: `PopConcurrent` or `PopOrdered`."""
 
     def start(self) -> None: ...
 
     async def popped(self, taken: list[HeldMessage]) -> None:
-        """Messages of one pop; when it returns, the next pop is made."""
+        """Take the messages of one pop; the next pop starts when this call returns."""
         ...
 
     async def drain(self) -> None:
-        """Wait until no listener holds a message and all was told to the brokers."""
+        """Wait until no listener call is running and the brokers know all results."""
         ...
 
 
 class PopMember:
-    """Joins, has its share told by a broker, pops, leaves."""
+    """Joins the group, asks a broker for its assignment, pops, and leaves."""
 
     def __init__(
         self, instance: Instance, calls: PopCalls, group: str, options: PopOptions
@@ -147,17 +150,17 @@ class PopMember:
             self._share_now.set()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Drop a subscription and pop no more of its queues."""
+        """Remove a subscription and pop no more of its queues."""
         self.subscriptions.pop(topic, None)
         for queue in [queue for queue in self.shares if queue.topic == topic]:
             self._give(queue)
         await self.instance.greet_all()
 
     async def start(self, handling: Handling) -> None:
-        """Know the routes, greet the brokers, begin to pop.
+        """Fetch routes, send heartbeats, and start to pop.
 
-        Returns when brokers have the first pops, as far as they answer in time: a new group that
-        starts at the end begins there, and nothing that is sent later is skipped.
+        It returns when the brokers received the first pops, or after `FIRST_POPS_MS`. A new group
+        that starts at the end begins there, so messages sent later are not skipped.
         """
         for topic in self.subscriptions:
             await self._refresh(topic)
@@ -171,15 +174,15 @@ class PopMember:
                 await self._asked_once.wait()
                 for share in list(self.shares.values()):
                     await share.popping.wait()
-                await self.instance.greet_all()  # answered after the pops, which went before
+                await self.instance.greet_all()  # its answer shows that the pops have arrived
         except TimeoutError:
             log.info("brokers of %s do not have all first pops yet", self.group)
 
     async def stop(self) -> None:
-        """Hand nothing more out, wait for what listeners hold, tell the brokers.
+        """Stop calling listeners, wait for running ones, and report their results to the brokers.
 
-        Waits as long as it has a meaning: later others have the messages. Pops that are under way
-        are left to the end, so that what they still bring is given back at once.
+        It waits at most for the invisible time, after which others have the messages. Running pops
+        are ended last, so that their messages are given back at once.
         """
         self.is_stopping = True
         if self._handling is None:
@@ -193,9 +196,9 @@ class PopMember:
             self._give(queue)
 
     async def round(self) -> bool:
-        """Ask for the share of each topic; whether all went well.
+        """Ask for the assignment of each topic. Return whether all requests succeeded.
 
-        The group's retry topic may not have a route yet: brokers make it for the first member.
+        The group's retry topic does not count: it may have no route until the first member joins.
         """
         settled = True
         for topic in list(self.subscriptions):
@@ -248,7 +251,7 @@ class PopMember:
         await self.instance.ensure_route(topic)
         share = await self._asked(topic)
         if share is None:
-            return False  # the broker cannot tell now: what we have stays
+            return False  # the broker cannot tell now: the present assignment stays
         if self.is_stopping or topic not in self.subscriptions:
             return True
         change = difference([queue for queue in self.shares if queue.topic == topic], share)
@@ -259,7 +262,7 @@ class PopMember:
         return True
 
     async def _asked(self, topic: str) -> list[MessageQueue] | None:
-        """Our share; of a broker that shares nothing out all, for POP does not need shares."""
+        """Return the assignment. If the broker makes none, return all queues, which POP allows."""
         try:
             told = await self.calls.assignment(topic, self.options.strategy)
         except Refused as error:
@@ -321,7 +324,9 @@ class PopMember:
             await self._handling.popped(await self._sorted(share, data, popped))
 
     async def _give_back(self, topic: str, messages: list[StoredMessage]) -> None:
-        """Nobody here wants them any more."""
+        """Make popped messages visible again soon, because their topic is not
+        subscribed any more.
+        """
         for message in messages:
             try:
                 handle = handle_of(message)
@@ -332,12 +337,12 @@ class PopMember:
     async def _sorted(
         self, share: Share, data: SubscriptionData, popped: Popped
     ) -> list[HeldMessage]:
-        """What is to be handled; what the subscription does not want is done."""
+        """Return the messages to handle; acknowledge those that the subscription does not want."""
         until_ms = self.instance.clock.now_ms() + self.options.invisible_ms
         taken, unwanted = [], []
         for message in popped.messages:
             handle = handle_of(message)
-            # It must never be stored: a client would take it for the broker's own word.
+            # The property must never be stored: a client would read it as the broker's handle.
             del message.properties[names.POP_CK]
             if message.topic == self._retries:
                 message.topic = message.properties.get(names.RETRY_TOPIC) or self._retries

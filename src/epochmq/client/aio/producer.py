@@ -1,4 +1,4 @@
-"""Sends messages: waits for the broker's word, tries again elsewhere, keeps the order of a key."""
+"""The asyncio producer: sends messages, waits for the answer and repeats failed tries."""
 
 import asyncio
 import itertools
@@ -54,14 +54,28 @@ SEND_TIMEOUT_MS = 3_000
 RETRIES = 2
 IN_FLIGHT = 1_000
 SILENCE_MS = 250
-"""A master that answers nothing for so long while sends wait is looked up again."""
+"""While sends wait for a master and no answer arrives for this long, the producer looks up the
+master again."""
 AGAIN_MS_MAX = 100
-"""The longest pause between two tries: a failover takes a few hundred milliseconds."""
+"""The longest pause between two tries. It is short because a failover takes a few hundred
+milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """Where a message is held. `msg_id` is the client's id, `offset_msg_id` the broker's."""
+    """The answer to a send.
+
+    Attributes:
+        status: how safely the broker holds the message.
+        msg_id: the id that the client gave (UNIQ_KEY). After `send_batch`: all ids, joined by
+            commas.
+        offset_msg_id: the id that the broker gave: its address and the offset in its commit log.
+        queue: the queue that holds the message.
+        queue_offset: the index of the message in that queue.
+        transaction_id: the id of the transaction, if the broker sent one.
+        recall_handle: the argument for `Producer.recall`. Only messages with an exact delivery time
+            have one, and only where the broker allows recall (recallMessageEnable).
+    """
 
     status: SendStatus
     msg_id: str
@@ -70,21 +84,36 @@ class SendResult:
     queue_offset: int
     transaction_id: str | None = None
     recall_handle: str | None = None
-    """Of a message for an exact time: takes it back, while brokers allow that
-    (recallMessageEnable)."""
 
 
 class Producer(Closing):
-    """Use as `async with Producer("127.0.0.1:9876", "group") as producer: ...`.
+    """Sends messages. Use as `async with Producer("127.0.0.1:9876", "group") as producer: ...`.
 
-    A send is tried again within `timeout_ms`: as long as no master can be reached, as in a
-    failover, and up to `retries` times when one refused. With `retries=0` it is tried once. A
-    message may be stored twice when an answer was lost, always with the same `UNIQ_KEY`.
+    A failed send is repeated within `timeout_ms`. While no master can be reached, as during a
+    failover, the number of tries has no limit. When a broker refused, at most `retries` further
+    tries follow. If an answer is lost, a message may be stored twice, both times with the same
+    `UNIQ_KEY`.
 
-    Up to `max_in_flight` sends are under way at a time, with bodies of up to 32 MiB in all. Beyond
-    1,000 it is as many as are answered in a quarter of their time. Further calls wait for their
-    turn, in order and without an error; `timeout_ms` counts from their turn.
-    What keeps the event loop from running does not count either, up to three times `timeout_ms`.
+    At most `max_in_flight` sends, with bodies of 32 MiB together, wait for their answers at a time.
+    Above 1,000 the limit adapts: it rises while sends finish within a quarter of their timeout.
+    Further calls wait for their turn in order; `timeout_ms` begins with their turn. Time in which
+    other code blocks the event loop does not count, up to three times `timeout_ms`.
+
+    Args:
+        namesrv: addresses of the name servers, as "host:port;host:port".
+        group: name of the producer group.
+        retries: how many more times a send is tried after a broker refused it; 0 means one try
+            only, also when no broker answers.
+        timeout_ms: milliseconds for one send with all its tries.
+        avoid_faulty: whether to prefer other brokers for a while after a broker was slow or failed.
+        compress_over_bytes: bodies of this many bytes or more are compressed with zlib.
+        retry_when_not_store_ok: whether a result other than SEND_OK is tried again.
+        max_in_flight: how many sends may wait for answers, from 1 to 65,535.
+        tls: settings of TLS; None means the setting of the process, by default no TLS.
+
+    Raises:
+        UsageError: an argument has a wrong type or value.
+        Refused: `group` is not a valid group name (code 1).
     """
 
     def __init__(
@@ -134,18 +163,45 @@ class Producer(Closing):
         queue: MessageQueue | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Send and wait until a broker holds the message.
+        """Send `message` and wait until a broker holds it.
 
-        Raises `NotReachable` when no broker answered in time, `Refused` when one said no for good.
+        Args:
+            message: the message to send.
+            queue: the queue to send to; None lets the producer choose queues in turn.
+            timeout_ms: milliseconds for all tries; None means the value of the producer.
+
+        Returns:
+            Where the message is stored, and how safely.
+
+        Raises:
+            NotReachable: no broker stored the message in time; it may be stored nevertheless.
+            Refused: a broker refused the message for good, or still refused it at the last try.
+            NotFound: the topic does not exist and no broker creates topics.
+            UsageError: the message cannot be sent, or this client is closed or belongs to another
+                event loop or process.
         """
         return await self._send_one(message, queue, None, timeout_ms)
 
     async def send_ordered(
         self, message: Message, key: str, *, timeout_ms: int | None = None
     ) -> SendResult:
-        """Send to the queue of `key`: messages of one key keep their order.
+        """Send `message` to the queue of `key`, so that messages of one key keep their order.
 
-        Wait for each result before the next send of the same key. Tried again as `send` is.
+        Wait for each result before the next send of the same key. The queue of a key may change
+        when the queues of the topic change. Tries are repeated as in `send`, always to the same
+        queue.
+
+        Args:
+            message: the message to send.
+            key: messages with the same key go to the same queue; it is stored as property
+                `__SHARDINGKEY`.
+            timeout_ms: milliseconds for all tries; None means the value of the producer.
+
+        Returns:
+            Where the message is stored, and how safely.
+
+        Raises:
+            NotReachable, Refused, NotFound, UsageError: as `send`.
         """
         check_text("key", key)
         check(message)
@@ -154,7 +210,17 @@ class Producer(Closing):
         return await self._send_one(keyed, None, key, timeout_ms)
 
     async def send_oneway(self, message: Message, *, queue: MessageQueue | None = None) -> None:
-        """Send without waiting for an answer: fast, and nobody tells when it was lost."""
+        """Send `message` once, without an answer: the sender does not learn whether it is stored.
+
+        Args:
+            message: the message to send.
+            queue: the queue to send to; None lets the producer choose queues in turn.
+
+        Raises:
+            NotReachable: no route or no connection to a master.
+            NotFound: the topic does not exist and no broker creates topics.
+            UsageError: the message cannot be sent, or this client cannot be used.
+        """
         size = body_bytes(message)
         await self._in_flight.enter(size)
         try:
@@ -171,10 +237,21 @@ class Producer(Closing):
             self._in_flight.leave(size)
 
     async def recall(self, topic: str, recall_handle: str) -> str:
-        """Take a message for an exact time back before it is due, by what its send answered.
+        """Cancel a message with an exact delivery time before it is delivered.
 
-        Its client's id. `Refused` when brokers do not allow it (16), or when it is too late, or the
-        handle is none of theirs (604); `UsageError` for what is no handle.
+        Args:
+            topic: the topic that the message was sent to.
+            recall_handle: `SendResult.recall_handle` of the message.
+
+        Returns:
+            The client's id of the cancelled message.
+
+        Raises:
+            Refused: the broker does not allow recall (16); or it is too late, or the handle is not
+                from this broker (604).
+            UsageError: `recall_handle` cannot be read.
+            NotFound: the topic does not exist.
+            NotReachable: the broker is not known or did not answer.
         """
         try:
             handle = parse_handle(recall_handle)
@@ -196,9 +273,21 @@ class Producer(Closing):
         queue: MessageQueue | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Send `messages` of one topic in one request: all are held, or none.
+        """Send several messages of one topic in one request; the broker stores all of them or none.
 
-        Their ids are in the `UNIQ_KEY` property of each message and joined in the result.
+        The producer writes an id into property `UNIQ_KEY` of each message that has none.
+
+        Args:
+            messages: one or more messages of one topic; none may be delayed or go to a retry topic.
+            queue: the queue to send to; None lets the producer choose queues in turn.
+            timeout_ms: milliseconds for all tries; None means the value of the producer.
+
+        Returns:
+            Where the batch is stored. `msg_id` holds the ids of all messages, joined by commas.
+
+        Raises:
+            NotReachable, Refused, NotFound: as `send`.
+            UsageError: the messages cannot be one batch, or this client cannot be used.
         """
         size = sum(body_bytes(message) for message in messages)
         await self._in_flight.enter(size)
@@ -212,9 +301,18 @@ class Producer(Closing):
     async def queues(
         self, topic: str, *, timeout_ms: int | None = None
     ) -> tuple[MessageQueue, ...]:
-        """The queues that `topic` may be sent to now, in a stable order.
+        """Return the queues of `topic` that accept messages now, in a stable order.
 
-        Asked again within the timeout while the topic has no master, as `send` is tried again.
+        The question is repeated within the timeout while the topic has no master.
+
+        Args:
+            topic: name of the topic.
+            timeout_ms: milliseconds for all tries; None means the value of the producer.
+
+        Raises:
+            NotReachable: no master of the topic is known in time.
+            NotFound: the topic does not exist and no broker creates topics.
+            UsageError: `topic` is not text, or this client cannot be used.
         """
         check_text("topic", topic)
         check_topic(topic)
@@ -262,7 +360,7 @@ class Producer(Closing):
             await self.instance.greet_all()
 
     async def _wait_before_retry(self, attempt: int, deadline: Deadline) -> bool:
-        """Pause before the next try; False when there is none, for want of time or by wish."""
+        """Sleep before the next try. Return False if no try is left: no time, or `retries` is 0."""
         pause_ms = delay_ms(attempt, self.instance.rng, first_ms=10, most_ms=AGAIN_MS_MAX)
         if not self.retries or deadline.left_ms() <= pause_ms:
             return False
@@ -286,8 +384,8 @@ class Producer(Closing):
         ids = ",".join(message.properties[names.UNIQ_KEY] for message in messages)
         outgoing = prepare(whole, self.instance.uniq_ids.next(), compress_over_bytes=1 << 30)
         outgoing.uniq_id = ids
-        # Brokers add the batch's own properties to every message in it: an id among them would
-        # take the place of each message's.
+        # Brokers add the properties of the batch to every message in it. An id among them would
+        # replace the id of each message.
         outgoing.properties = encode(whole.all_properties())
         return outgoing
 
@@ -337,7 +435,9 @@ class Producer(Closing):
         fixed: MessageQueue | None,
         key: str | None,
     ) -> SendResult:
-        """Try until it is stored; the queue of `key` is chosen once, with the first route."""
+        """Try until a broker stores the message. The queue of `key` is chosen once, by the first
+        route.
+        """
         clock = self.instance.clock
         avoid: str | None = None
         problem: EpochError | None = None
@@ -398,9 +498,10 @@ class Producer(Closing):
         return _result(outgoing, queue, answer)
 
     async def _watch_silence(self) -> None:
-        """Give up on a master that is silent once another is in the route (a paused process).
+        """Close connections to silent masters that the route does not contain any more.
 
-        Its connection stays open, so without this every send would wait for its whole timeout.
+        A paused process keeps its connection open. Without this task every send to it would wait
+        for its whole timeout.
         """
         while True:
             await asyncio.sleep(SILENCE_MS / 1_000)
@@ -444,19 +545,22 @@ class Producer(Closing):
 
 
 class _NoRouteInTime(NotReachable):
-    """Time was up before the name servers answered."""
+    """The timeout ended before the name servers answered."""
 
 
 def _more_telling(before: EpochError | None, error: EpochError) -> EpochError:
-    """Choose which problem of two tries the caller is told.
+    """Choose which problem of two tries is raised.
 
-    The last try may end because time is up. The problem of an earlier one then says why.
+    The last try may fail only because the time is over. Then the problem of an earlier try explains
+    more.
     """
     return before if before is not None and isinstance(error, _NoRouteInTime) else error
 
 
 def _explained(problem: Exception, deadline: Deadline) -> Exception:
-    """`problem`, or what this process has to do with it."""
+    """Return `problem`, with a note if this process blocked its event loop for half of
+    the timeout.
+    """
     stalled_ms = deadline.stalled_ms()
     if not isinstance(problem, NotReachable) or 2 * stalled_ms < deadline.timeout_ms:
         return problem
@@ -466,7 +570,7 @@ def _explained(problem: Exception, deadline: Deadline) -> Exception:
 
 
 def permission_note(route: TopicRouteData | None) -> str:
-    """What the name server says of the queues' permission, where it forbids to write."""
+    """Return a note for an error message if no queue of `route` is writable, else an empty text."""
     if route is None or not route.queue_datas:
         return ""
     if any(data.perm & PERM_WRITE for data in route.queue_datas):

@@ -1,4 +1,4 @@
-"""Reads queues by hand: the caller chooses queue and offset, and commits when it likes."""
+"""The asyncio pull consumer: the caller chooses queue and offset, and commits offsets itself."""
 
 import ssl
 from dataclasses import dataclass
@@ -17,7 +17,15 @@ PULL_COUNT = 32
 
 @dataclass(frozen=True, slots=True)
 class PullResult:
-    """What a pull gave. Go on at `next_offset`; `min_offset` and `max_offset` bound the queue."""
+    """The answer to a pull; offsets are indexes in the queue.
+
+    Attributes:
+        status: the outcome, by RocketMQ's names.
+        messages: the messages that match the filter.
+        next_offset: the offset for the next pull, whatever the status.
+        min_offset: the first offset that the queue holds.
+        max_offset: the offset behind the last message of the queue.
+    """
 
     status: PullStatus
     messages: list[StoredMessage]
@@ -27,7 +35,24 @@ class PullResult:
 
 
 class PullConsumer(Closing):
-    """Use as `async with PullConsumer("127.0.0.1:9876", "group") as consumer: ...`."""
+    """Reads queues on request. Use as `async with PullConsumer("127.0.0.1:9876", "group") as
+    consumer`.
+
+    It is not a member of the group: it sends no heartbeats and shares no queues with members.
+
+    All methods raise `NotFound` if the topic does not exist, `NotReachable` if no server answers in
+    time, `Refused` with the code of a server that refuses, and `UsageError` if this client is
+    closed or belongs to another event loop or process.
+
+    Args:
+        namesrv: addresses of the name servers, as "host:port;host:port".
+        group: name of the consumer group whose offsets are read and committed.
+        tls: settings of TLS; None means the setting of the process, by default no TLS.
+
+    Raises:
+        UsageError: an argument has a wrong type or value.
+        Refused: `group` is not a valid group name (code 1).
+    """
 
     def __init__(self, namesrv: str, group: str, *, tls: ssl.SSLContext | None = None) -> None:
         check_text("group", group)
@@ -41,7 +66,11 @@ class PullConsumer(Closing):
         await self.instance.close()
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The readable queues of `topic`; `NotFound` when there is no such topic."""
+        """Return the readable queues of `topic`.
+
+        Raises:
+            NotFound: the topic does not exist.
+        """
         await self.instance.ensure_route(topic)
         return self.instance.routes.subscribe(topic)
 
@@ -54,7 +83,23 @@ class PullConsumer(Closing):
         expression: str | Sql = "*",
         hold_ms: int = 0,
     ) -> PullResult:
-        """Up to `count` messages from `offset`; with `hold_ms` waits that long for a new one."""
+        """Read up to `count` messages of `queue`, beginning at `offset`.
+
+        Args:
+            queue: the queue to read.
+            offset: queue offset of the first message wanted.
+            count: how many messages to return at most.
+            expression: tags as "a || b", "*" for all messages, or an `Sql` filter.
+            hold_ms: milliseconds that the broker waits for a new message when there is none; 0
+                means it answers at once. The call fails after 30 s in any case.
+
+        Returns:
+            The messages that match, and the offset of the next pull.
+
+        Raises:
+            CorruptMessage: the first message found is damaged at that broker.
+            Refused: the broker refuses, or `expression` has no tag.
+        """
         await self.instance.ensure_route(queue.topic)
         data = subscription(queue.topic, expression, 0)
         pulled = await self._calls.pull(queue, offset, count, data, hold_ms=hold_ms)
@@ -62,27 +107,34 @@ class PullConsumer(Closing):
         return _result(pulled, messages)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's offset of `queue`; None when it never committed one."""
+        """Return the committed offset of the group in `queue`, or None if there is none."""
         await self.instance.ensure_route(queue.topic)
         return await self._calls.committed(queue)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store the group's offset of `queue` at the broker."""
+        """Commit `offset` (a queue offset) of the group in `queue`, and wait for the broker's
+        answer.
+        """
         await self.instance.ensure_route(queue.topic)
         await self._calls.commit(queue, offset)
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The first offset of `queue` that can be read."""
+        """Return the first offset of `queue` that can be read."""
         await self.instance.ensure_route(queue.topic)
         return await self._calls.min_offset(queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset behind the last message of `queue`."""
+        """Return the offset behind the last message of `queue`."""
         await self.instance.ensure_route(queue.topic)
         return await self._calls.max_offset(queue)
 
     async def offset_at(self, queue: MessageQueue, wall_ms: int) -> int:
-        """The first offset of `queue` stored at `wall_ms` or later."""
+        """Return the offset of the first message of `queue` that was stored at `wall_ms` or later.
+
+        Args:
+            queue: the queue to search.
+            wall_ms: Unix time in milliseconds.
+        """
         await self.instance.ensure_route(queue.topic)
         return await self._calls.offset_at(queue, wall_ms)
 

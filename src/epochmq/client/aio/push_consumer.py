@@ -1,4 +1,4 @@
-"""Hands messages to a listener as they come, shares queues with the other members of the group."""
+"""The asyncio push consumer: passes messages to a listener and shares queues with its group."""
 
 import ssl
 from pathlib import Path
@@ -20,16 +20,39 @@ __all__ = ["ConsumeResult", "PushConsumer"]
 
 
 class PushConsumer(Closing):
-    """Use as `async with PushConsumer("127.0.0.1:9876", "group") as consumer: ...`.
+    """Calls a listener with messages. Use as `async with PushConsumer("127.0.0.1:9876", "group") as
+    c`.
 
-    Call `on_message` and `subscribe` first, then `start` (entering the context starts nothing by
-    itself until both are given). A listener that raises or returns LATER gets the messages again:
-    later through the retry topic, or, when `ordered`, at once in the same place.
+    Call `on_message` and `subscribe`, then `start`. When the listener raises an error or returns
+    LATER, its messages are delivered again: through the retry topic after a delay, or, if
+    `ordered`, after 1 s at the same place in the queue. A message that fails after
+    `max_reconsume_times` retries becomes a dead letter.
 
-    A group that is new begins at `start`: with "last" at the end that each queue has when `start`
-    is called. A message that failed after `max_reconsume_times` retries becomes a dead letter: by
-    default 16, in order never (-1). No more is pulled of a queue while `max_buffered_bytes` of it
-    wait for the listener, or 1,000 messages.
+    The consumer pulls no more of a queue while 1,000 messages or `max_buffered_bytes` of it are not
+    handled yet.
+
+    Args:
+        namesrv: addresses of the name servers, as "host:port;host:port".
+        group: name of the consumer group.
+        model: "CLUSTERING" (members share the queues) or "BROADCASTING" (each member reads all
+            queues, and keeps its offsets in a local file).
+        ordered: whether each queue is handled strictly in order, one listener call at a time.
+        start: where a group without committed offsets begins: "first", "last" (the end of each
+            queue when `start` is called), or a Unix time in milliseconds.
+        concurrency: listener calls at the same time; not used if `ordered`.
+        batch_size: messages in one listener call at most.
+        pull_count: messages in one pull at most.
+        max_reconsume_times: retries before a message becomes a dead letter; None means 16, or no
+            limit if `ordered`; a negative number means no limit.
+        offsets_dir: directory of the offset file in BROADCASTING; None means `~/.epochmq_offsets`.
+        name: last part of the client id; None means process id and a random number.
+        strategy: function that allocates queues to members; all members must use the same one.
+        max_buffered_bytes: bytes of one queue that may wait for the listener; default 100 MiB.
+        tls: settings of TLS; None means the setting of the process, by default no TLS.
+
+    Raises:
+        UsageError: an argument has a wrong type or value.
+        Refused: `group` is not a valid group name (code 1).
     """
 
     def __init__(
@@ -75,27 +98,53 @@ class PushConsumer(Closing):
         OperatorRequests(self.member, self._listener.call).install()
 
     def on_message(self, listener: Listener) -> Listener:
-        """Set the listener; may be used as a decorator.
+        """Set the listener; can be used as a decorator.
 
-        A coroutine function, or a plain one that runs on the event loop and must not wait. What it
-        returns: None or SUCCESS for done, LATER for again; anything else counts as LATER."""
+        Args:
+            listener: takes a list of messages. A coroutine function, or a plain function, which
+                runs on the event loop and must not block. It returns None or SUCCESS when the
+                messages are handled, and LATER to get them again. Any other value counts as LATER.
+
+        Returns:
+            The listener.
+
+        Raises:
+            UsageError: `listener` cannot be called.
+        """
         check_callable("listener", listener)
         self._listener.function = listener
         return listener
 
     async def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
-        """Want the messages of `topic` that match `expression`; call again to change it."""
+        """Subscribe to `topic`; a second call for the same topic replaces the filter.
+
+        Args:
+            topic: name of the topic; it may not exist yet.
+            expression: tags as "a || b", "*" for all messages, or an `Sql` filter.
+
+        Raises:
+            UsageError: an argument has a wrong type.
+            Refused: `topic` is not a valid name (1), or `expression` has no tag (23).
+            NotReachable: the consumer has started and no name server answers.
+        """
         check_text("topic", topic)
         check_topic(topic)
         data = subscription(topic, expression, self.instance.clock.wall_ms())
         await self.member.subscribe(data)
 
     async def unsubscribe(self, topic: str) -> None:
-        """Give all queues of `topic` back."""
+        """End the subscription of `topic`: commit the offsets of its queues and give the queues
+        back.
+        """
         await self.member.unsubscribe(topic)
 
     async def start(self) -> None:
-        """Join the group; `UsageError` without a listener or a subscription."""
+        """Join the group and begin to consume. A second call does nothing.
+
+        Raises:
+            UsageError: no listener is set, or this client cannot be used.
+            NotReachable: no name server answers.
+        """
         self._listener.check_set()
         if self._started:
             return
@@ -108,26 +157,34 @@ class PushConsumer(Closing):
         await self.member.start(consuming)
 
     def finish(self) -> None:
-        """Hand out nothing more: what waits, or fails now, stays uncommitted. Then `close`."""
+        """Stop calling the listener; messages that wait or fail stay uncommitted. Call `close`
+        next.
+        """
         self.member.is_stopping = True
 
     @property
     def is_settled(self) -> bool:
-        """Whether the queues were shared out, and the last time without a hitch."""
+        """Whether the last rebalance had no errors, so that this member owns its share of the
+        queues.
+        """
         return self.member.is_settled
 
     def progress(self) -> dict[MessageQueue, int]:
-        """For each queue that is ours now: all before this offset was consumed."""
+        """Return, for each queue of this member, the offset before which all messages
+        are consumed.
+        """
         return {queue: owned.progress for queue, owned in self.member.owned.items()}
 
     async def _close(self) -> None:
-        """Finish what listeners hold, commit offsets, leave the group."""
+        """Wait for running listeners (up to 5 s), commit offsets and leave the group."""
         await self.member.stop()
         await self.instance.close(consumer=self.group if self._started else None)
 
 
 def parse_start(start: str | int) -> tuple[StartPoint, int]:
-    """Where a new group begins: "first", "last" or wall ms."""
+    """Read the start of a new group: "first", "last", or Unix milliseconds. Else raise
+    `UsageError`.
+    """
     if isinstance(start, int):
         return StartPoint.TIMESTAMP, start
     if start == "first":

@@ -1,4 +1,4 @@
-"""Sends messages that become visible only when a local transaction says so."""
+"""The transactional producer: a message becomes visible when its local transaction commits."""
 
 import asyncio
 import inspect
@@ -36,11 +36,11 @@ from epochmq.wire.headers.send_headers import (
 from epochmq.wire.session import Session
 
 FOLLOW_MS = 3_000
-"""How often it is looked whether another master is to be told that this producer can be asked."""
+"""Interval at which the producer looks for new masters, to send them a heartbeat."""
 CHECKS_MAX = 2_000
-"""Questions of brokers that are being answered; what comes beyond is asked again by itself."""
+"""Transaction checks that run at a time. Further checks are dropped; the broker repeats them."""
 REMEMBERED_MAX = 10_000
-"""Half messages whose place is remembered, so that others with the same id are told apart."""
+"""Half messages whose position is remembered, to recognise copies with the same id."""
 _AGAIN = frozenset(
     {
         ResponseCode.SYSTEM_BUSY,
@@ -48,13 +48,13 @@ _AGAIN = frozenset(
         ResponseCode.SLAVE_NOT_AVAILABLE,
     }
 )
-"""Another try, maybe at another master, may end the transaction."""
+"""Codes after which ending the transaction is tried again, maybe at another master."""
 
 log = logging.getLogger(__name__)
 
 
 class TransactionState(Enum):
-    """What a local transaction came to; UNKNOWN: the broker is to ask later."""
+    """The state of a local transaction; UNKNOWN means that the broker asks again later."""
 
     COMMIT = COMMIT
     ROLLBACK = ROLLBACK
@@ -62,22 +62,44 @@ class TransactionState(Enum):
 
 
 class TransactionListener(Protocol):
-    """The application's side; both may be coroutines.
+    """The application's part of a transaction; both methods may be coroutine functions.
 
-    `check` may be asked at any time, about any message of the group, also one that another process
-    sent: it must look where `execute_local` wrote, and not in memory.
+    A broker may ask `check` at any time about any message of the group, also about one that another
+    process sent. So `check` must read the result from where `execute_local` stored it, not from
+    memory.
     """
 
     def execute_local(
         self, message: Message, arg: Any
-    ) -> Awaitable[TransactionState] | TransactionState: ...
+    ) -> Awaitable[TransactionState] | TransactionState:
+        """Run the local transaction, after the broker stored the half message.
 
-    def check(self, message: StoredMessage) -> Awaitable[TransactionState] | TransactionState: ...
+        Args:
+            message: the message, with its id in property `UNIQ_KEY`.
+            arg: the argument of `send_in_transaction`.
+
+        Returns:
+            COMMIT delivers the message, ROLLBACK drops it, UNKNOWN lets the broker ask `check`.
+        """
+        ...
+
+    def check(self, message: StoredMessage) -> Awaitable[TransactionState] | TransactionState:
+        """Return the state of the local transaction of `message`.
+
+        After an error, or with UNKNOWN, the broker asks again later.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionResult:
-    """`ended` says whether the broker confirmed the end; if not it will ask `check`."""
+    """The result of `TransactionProducer.send_in_transaction`.
+
+    Attributes:
+        send: where the half message is stored.
+        state: the state that `execute_local` returned, or ROLLBACK if it did not run.
+        ended: whether the broker confirmed commit or rollback. If not, it will call `check`.
+    """
 
     send: SendResult
     state: TransactionState
@@ -85,11 +107,24 @@ class TransactionResult:
 
 
 class TransactionProducer(Producer):
-    """Use as `async with TransactionProducer("127.0.0.1:9876", "group", listener) as producer`.
+    """Sends messages in transactions: `async with TransactionProducer(namesrv, group, listener) as
+    p`.
 
-    The group names the application: brokers ask any living producer of it about transactions that
-    were left open, as by one that died. They know it from its first send to a topic of theirs on;
-    those of `topics` know it at once.
+    The group names the application. Brokers ask any living producer of the group about transactions
+    that are open, also those of a producer that died. A broker knows a producer after the first
+    send to a topic of that broker; for `topics`, from the beginning.
+
+    Args:
+        namesrv: addresses of the name servers, as "host:port;host:port".
+        group: name of the producer group.
+        listener: runs and checks local transactions.
+        topics: topics whose brokers may ask this producer before its first send.
+        timeout_ms: milliseconds for one send with all its tries, and for ending a transaction.
+        tls: settings of TLS; None means the setting of the process, by default no TLS.
+
+    Raises:
+        UsageError: an argument has a wrong type, or `listener` lacks a method.
+        Refused: `group` is not a valid group name (code 1).
     """
 
     def __init__(
@@ -120,7 +155,7 @@ class TransactionProducer(Producer):
         return self
 
     async def _follow_masters(self) -> None:
-        """Let a master that was elected meanwhile know us, also when we have nothing to send."""
+        """Send heartbeats to new masters, also when the producer sends no messages."""
         told = set(self.instance.routes.masters())
         while True:
             await asyncio.sleep(FOLLOW_MS / 1_000)
@@ -140,11 +175,25 @@ class TransactionProducer(Producer):
         queue: MessageQueue | None = None,
         timeout_ms: int | None = None,
     ) -> TransactionResult:
-        """Have a broker hold `message` unseen, run `execute_local`, commit or roll back.
+        """Store `message` as a half message, run `execute_local`, then commit or roll back.
 
-        Errors are those of `send`, and then nothing was begun. What `execute_local` raises is
-        raised here, and the transaction stays open: the broker will ask. A half message that is
-        not held as safely as the broker was told to is rolled back, and nothing is run.
+        If the half message is stored with another status than SEND_OK, it is rolled back and
+        `execute_local` does not run. `Message.delay_ms` and `Message.deliver_at_ms` are not used.
+
+        Args:
+            message: the message; it must not have a delay level.
+            arg: passed to `execute_local`.
+            queue: the queue to send to; None lets the producer choose.
+            timeout_ms: milliseconds for the send, and again for the end of the transaction; None
+                means the value of the producer.
+
+        Returns:
+            Where the half message is stored, the state, and whether the broker confirmed it.
+
+        Raises:
+            NotReachable, Refused, NotFound, UsageError: as `send`; `execute_local` did not run.
+            Exception: what `execute_local` raised. The transaction stays open, and the broker will
+                ask.
         """
         size = body_bytes(message)
         await self._in_flight.enter(size)
@@ -190,10 +239,14 @@ class TransactionProducer(Producer):
         if len(self._halves) > REMEMBERED_MAX:
             self._halves.popitem(last=False)
 
-    # Ending ----------------------------------------------------------------------------------
+    # Commit and rollback ---------------------------------------------------------------------
 
     async def _end(self, sent: SendResult, state: TransactionState, timeout_ms: int) -> bool:
-        """Tell the group's master, also one that was elected meanwhile; whether it took it."""
+        """Send commit or rollback to the master of the group until it answers or the time is over.
+
+        Returns:
+            Whether the broker confirmed.
+        """
         clock = self.instance.clock
         deadline = clock.now_ms() + timeout_ms
         header = EndTransactionHeader(
@@ -230,7 +283,7 @@ class TransactionProducer(Producer):
         )
         return False
 
-    # Being asked -----------------------------------------------------------------------------
+    # Transaction checks ----------------------------------------------------------------------
 
     def _on_check(self, command: Command, session: Session) -> Reply | None:
         if self._checking >= CHECKS_MAX:
@@ -274,11 +327,11 @@ class TransactionProducer(Producer):
         session.oneway(request(RequestCode.END_TRANSACTION, end))
 
     def _is_orphan(self, header: CheckTransactionStateHeader, message: StoredMessage) -> bool:
-        """Whether this half was stored by a try whose answer was lost: another one counts.
+        """Whether this half message is a copy from a try whose answer was lost.
 
-        Both have the application's id, so `check` could not tell them apart, and the message
-        would be delivered twice. One that lies at another broker may be ours all the same, handed
-        over there by a slave that stood in (RIP-32): only a stand-in of our release says so.
+        Both copies have the same id, so `check` could not distinguish them, and the message would
+        be delivered twice. A half message that an acting master handed over to another broker
+        (RIP-32) is no copy; only an acting master of EpochMQ marks it so (`HALF_OF`).
         """
         ours = self._halves.get(message.msg_id)
         home, _, origin = message.properties.get(names.HALF_OF, "").rpartition("@")

@@ -1,1 +1,1 @@
-"""What the client decides, without a clock, a socket or a task."""
+"""The decisions of the client: plain code without clock, sockets and tasks."""

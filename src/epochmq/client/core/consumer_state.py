@@ -1,4 +1,4 @@
-"""What a consumer keeps of its queues: pulled messages, positions, offsets, assignment."""
+"""The state of a consumer: pulled messages, offsets, pull positions, assignment of queues."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ LOCK_LIFE_MS = 30_000
 
 
 class ProcessQueue:
-    """The window of one assigned queue; `dropped` once the queue went to another member."""
+    """The pulled messages of one queue; `dropped` is True after the member gave the queue up."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self.dropped = False
@@ -38,7 +38,7 @@ class ProcessQueue:
         self._next_offset: int | None = None
 
     def put(self, messages: Iterable[StoredMessage], next_offset: int) -> None:
-        """Take in pulled `messages`; `next_offset` is where the next pull begins."""
+        """Add pulled `messages`; `next_offset` is the offset of the next pull."""
         for message in messages:
             if message.queue_offset in self._undone:
                 continue
@@ -48,47 +48,51 @@ class ProcessQueue:
         self._next_offset = next_offset
 
     def next_messages(self, count: int) -> list[StoredMessage]:
-        """Up to `count` messages in the order of the log, for a listener."""
+        """Remove and return up to `count` waiting messages for a listener, in the order of the
+        queue.
+        """
         return [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
 
     def done(self, messages: Sequence[StoredMessage]) -> None:
-        """`messages` need not be seen again."""
+        """Mark `messages` as handled."""
         for message in messages:
             if self._undone.pop(message.queue_offset, None) is not None:
                 self._bytes -= message.size
 
     def put_back(self, messages: Sequence[StoredMessage]) -> None:
-        """`messages` were taken and failed: they come first again, in their order."""
+        """Put `messages` that failed back in front of the waiting ones, in their order."""
         alive = [m for m in messages if m.queue_offset in self._undone]
         self._waiting.extendleft(reversed(alive))
 
     @property
     def commit_offset(self) -> int | None:
-        """What may be committed now; None before the first pull was answered."""
+        """The queue offset that may be committed now; None before the first answer to a pull."""
         return next(iter(self._undone), self._next_offset)
 
     @property
     def has_waiting(self) -> bool:
-        """Whether `next_messages` would give something."""
+        """Whether messages wait for a listener."""
         return bool(self._waiting)
 
     def is_full(self) -> bool:
-        """Flow control: too many messages, too many bytes, or one slow message far behind."""
+        """Whether pulls must pause: too many messages, too many bytes, or one old message not
+        handled.
+        """
         if len(self._undone) > COUNT_MAX or self._bytes >= self._bytes_max:
             return True
         first = next(iter(self._undone), None)
         return first is not None and (self._next_offset or first) - first > SPAN_MAX
 
     def is_locked(self, now: int) -> bool:
-        """Ordered consumption: whether the broker's lock is held and fresh."""
+        """Whether the broker's lock was renewed less than `LOCK_LIFE_MS` ago."""
         return self.locked_at_ms is not None and now - self.locked_at_ms < LOCK_LIFE_MS
 
     def was_locked_since(self, wanted_ms: int) -> bool:
-        """Whether the last lock was asked for after that: then nobody else had it meanwhile."""
+        """Whether the last successful lock request was sent after `wanted_ms` (monotonic)."""
         return self.locked_at_ms is not None and self.locked_at_ms > wanted_ms
 
     def statistics(self) -> dict[str, int]:
-        """Counts for the running info that an operator may ask for."""
+        """Return counts for the running info that an operator may ask for."""
         return {
             "cachedMsgCount": len(self._undone),
             "cachedMsgSizeInMiB": self._bytes >> 20,
@@ -101,13 +105,13 @@ class ProcessQueue:
 
 
 RETRY_AFTER_ERROR_MS = 200
-"""The first pause; it doubles up to Java's 3 s. Who lost a broker finds the one that stands in for
-it, or the next master, within a second."""
+"""The first pause after an error; it doubles up to 3 s, as in RocketMQ's client. After the loss of
+a broker, the consumer finds the next master or acting master within a second."""
 FULL_PAUSE_MS = 50
 
 
 class PullStatus(Enum):
-    """The outcome of a pull; the names are RocketMQ's."""
+    """The outcome of a pull, by RocketMQ's names."""
 
     FOUND = "FOUND"
     NO_NEW_MSG = "NO_NEW_MSG"
@@ -124,12 +128,12 @@ _STATUS = {
 
 
 def status_of(code: int) -> PullStatus | None:
-    """The status behind a response code; None for an error."""
+    """Return the status for a response code; None for an error."""
     return _STATUS.get(code)  # type: ignore[call-overload, no-any-return]
 
 
 class StartPoint(Enum):
-    """Where a group without a committed offset begins."""
+    """Where a group without committed offsets begins."""
 
     FIRST = "CONSUME_FROM_FIRST_OFFSET"
     LAST = "CONSUME_FROM_LAST_OFFSET"
@@ -138,13 +142,13 @@ class StartPoint(Enum):
 
 @dataclass(slots=True)
 class Cursor:
-    """Where the next pull of one queue begins and which replica it goes to."""
+    """The queue offset of the next pull, and the replica to ask."""
 
     next_offset: int
     broker_id: int = 0
 
     def found(self, next_offset: int, suggested_broker_id: int) -> None:
-        """The pull was answered; go on behind it, at the replica that the broker suggests."""
+        """Set the position of the next pull after an answer; the broker suggests the replica."""
         self.next_offset = next_offset
         self.broker_id = suggested_broker_id
 
@@ -154,32 +158,32 @@ class Cursor:
 
 
 class OffsetTable:
-    """Only rises for a queue unless it is set on purpose (INV-29)."""
+    """Offsets by queue. An offset only rises, except by `reset` (INV-29)."""
 
     def __init__(self) -> None:
         self._offsets: dict[MessageQueue, int] = {}
         self._unsaved: dict[MessageQueue, int] = {}
 
     def advance(self, queue: MessageQueue, offset: int) -> None:
-        """Consumption reached `offset`; one that is behind is ignored."""
+        """Set the offset of `queue`; a smaller offset than the present one is ignored."""
         if offset > self._offsets.get(queue, -1):
             self.reset(queue, offset)
 
     def reset(self, queue: MessageQueue, offset: int) -> None:
-        """An operator or the start rule put the queue at `offset`."""
+        """Set the offset of `queue` to any value, after an operator's reset."""
         self._offsets[queue] = offset
         self._unsaved[queue] = offset
 
     def loaded(self, queue: MessageQueue, offset: int) -> None:
-        """The broker holds `offset` for the queue."""
+        """Set the offset that the broker holds for `queue`; it needs no commit."""
         self._offsets[queue] = offset
 
     def get(self, queue: MessageQueue) -> int | None:
-        """The newest offset known of `queue`."""
+        """Return the newest offset of `queue`, or None."""
         return self._offsets.get(queue)
 
     def pop_unsaved(self, queue: MessageQueue | None = None) -> dict[MessageQueue, int]:
-        """What must be sent to the brokers now; of one queue, or of all."""
+        """Remove and return the offsets that must be committed now, of one queue or of all."""
         if queue is None:
             taken, self._unsaved = self._unsaved, {}
             return taken
@@ -187,16 +191,18 @@ class OffsetTable:
         return {} if offset is None else {queue: offset}
 
     def not_saved(self, queue: MessageQueue, offset: int) -> None:
-        """Sending failed: try again with the next round, unless it moved on meanwhile."""
+        """Note that a commit failed; it is repeated in the next round, unless a newer
+        offset waits.
+        """
         self._unsaved.setdefault(queue, offset)
 
     def drop(self, queue: MessageQueue) -> None:
-        """The queue went to another member."""
+        """Forget `queue`, which another member owns now."""
         self._offsets.pop(queue, None)
         self._unsaved.pop(queue, None)
 
     def snapshot(self) -> dict[MessageQueue, int]:
-        """All offsets, for status requests."""
+        """Return a copy of all offsets."""
         return dict(self._offsets)
 
 
@@ -215,9 +221,9 @@ class Change:
 def wanted(
     strategy: Strategy, queues: Sequence[MessageQueue], members: Sequence[str], own_id: str
 ) -> tuple[MessageQueue, ...]:
-    """The share of `own_id`; every member sorts the same way, so shares never overlap.
+    """Return the queues that the strategy allocates to `own_id`; none if it is not in `members`.
 
-    A member that the broker does not list yet owns nothing.
+    Every member sorts queues and members in the same way, so shares do not overlap.
     """
     if own_id not in members:
         return ()
@@ -225,7 +231,7 @@ def wanted(
 
 
 def difference(owned: Sequence[MessageQueue], share: Sequence[MessageQueue]) -> Change:
-    """What changes when `owned` becomes `share`."""
+    """Return the queues to take and to give back, to get from `owned` to `share`."""
     before, after = set(owned), set(share)
     return Change(tuple(sorted(after - before)), tuple(sorted(before - after)))
 
@@ -235,7 +241,12 @@ def difference(owned: Sequence[MessageQueue], share: Sequence[MessageQueue]) -> 
 
 
 class CorruptMessage(PeerError):
-    """A broker handed out a message whose body does not have its checksum; it is not delivered."""
+    """A message whose body does not match its checksum; it is not delivered.
+
+    Attributes:
+        message: the damaged message.
+        broker_id: the replica that sent it.
+    """
 
     def __init__(self, message: StoredMessage, broker_name: str, broker_id: int) -> None:
         super().__init__(
@@ -248,12 +259,12 @@ class CorruptMessage(PeerError):
 
 
 def is_sound(stored: StoredMessage) -> bool:
-    """Whether the body, as it is stored (compressed perhaps), has its checksum."""
+    """Whether the body, as it is stored (maybe compressed), matches its checksum."""
     return crc32(stored.body) == stored.body_crc
 
 
 def sound_front(stored: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
-    """The records before the first damaged one; all of them, mostly."""
+    """Return the records before the first damaged one."""
     for at, record in enumerate(stored):
         if not is_sound(record):
             return stored[:at]

@@ -1,4 +1,4 @@
-"""Turns a user's message into what goes on the wire: properties, id, compression, flags."""
+"""Prepares a user's message for sending: checks, properties, id, compression, flags."""
 
 import zlib
 from dataclasses import dataclass
@@ -13,29 +13,29 @@ from epochmq.model.names import check_topic, is_retry_topic
 from epochmq.model.properties import encode
 
 # Arguments -----------------------------------------------------------------------------------
-# Checks what a caller passes, before a wrong type fails somewhere deep with another name.
+# Checks of arguments, so that an error names the argument that has a wrong type.
 
 
 def check_text(field: str, value: object, hint: str = "") -> None:
-    """Raise `UsageError` that names `field` unless `value` is a str."""
+    """Raise `UsageError` unless `value` is a str; the error names `field`."""
     if not isinstance(value, str):
         raise UsageError(f"{field} must be text, not {kind_of(value)}{hint}")
 
 
 def check_kind(field: str, value: object, kinds: tuple[type, ...], wanted: str) -> None:
-    """Raise `UsageError` that names `field` and what is `wanted`, unless `value` is of `kinds`."""
+    """Raise `UsageError` unless `value` is one of `kinds`; the error names `field` and `wanted`."""
     if not isinstance(value, kinds):
         raise UsageError(f"{field} must be {wanted}, not {kind_of(value)}")
 
 
 def check_callable(field: str, value: object, hint: str = "") -> None:
-    """Raise `UsageError` that names `field` unless `value` can be called."""
+    """Raise `UsageError` unless `value` can be called; the error names `field`."""
     if not callable(value):
         raise UsageError(f"{field} must be a function, not {kind_of(value)}{hint}")
 
 
 def kind_of(value: object) -> str:
-    """The type and the beginning of `value`, for a message."""
+    """Return the type and the beginning of `value`, for an error message."""
     return "None" if value is None else f"{type(value).__name__} {value!r:.60}"
 
 
@@ -48,7 +48,7 @@ COMPRESS_LEVEL = 5
 
 @dataclass(slots=True)
 class Outgoing:
-    """A message ready to be sent; the id stays the same over all tries."""
+    """A message that is ready to be sent; its id is the same in all tries."""
 
     topic: str
     body: bytes
@@ -63,9 +63,16 @@ class Outgoing:
 def prepare(
     message: Message, uniq_id: str, *, compress_over_bytes: int = COMPRESS_OVER_BYTES
 ) -> Outgoing:
-    """Check `message` and give it the id `uniq_id` unless it has one.
+    """Check `message` and prepare it for sending.
 
-    Raises `UsageError` for a message that every broker would refuse.
+    Args:
+        message: the message.
+        uniq_id: the id, unless the message has one.
+        compress_over_bytes: bodies of this many bytes or more are compressed.
+
+    Raises:
+        UsageError: every broker would refuse the message.
+        Refused: the topic is not a valid name (1).
     """
     try:
         check(message)
@@ -78,13 +85,15 @@ def prepare(
         raise UsageError(f"properties are over {PROPERTIES_BYTES_MAX} bytes; move data to the body")
     body, flags = _compressed(message.body, compress_over_bytes)
     outgoing = Outgoing(message.topic, body, text, message.flag, flags, properties[names.UNIQ_KEY])
-    if is_retry_topic(message.topic):  # what is sent anew was not tried, whoever holds a queue
+    if is_retry_topic(message.topic):  # a new message: brokers must not make it a dead letter
         outgoing.max_reconsume_times = RETRIES_UNLIMITED
     return outgoing
 
 
 def body_bytes(message: object) -> int:
-    """The size of the body; `UsageError` for what is no message or no body."""
+    """Return the size of the body in bytes. Raises `UsageError` if it is no message or
+    has no body.
+    """
     if not isinstance(message, Message):
         raise UsageError(f"a Message is sent, not {kind_of(message)}")
     body: object = message.body
@@ -95,7 +104,7 @@ def body_bytes(message: object) -> int:
 
 
 def check(message: Message) -> None:
-    """Raise `UsageError` for a field that cannot be sent."""
+    """Raise `UsageError` if a field cannot be sent, or `Refused` (1) for an invalid topic name."""
     size = body_bytes(message)
     check_text("topic", message.topic)
     check_topic(message.topic)
@@ -107,7 +116,7 @@ def check(message: Message) -> None:
     flag: object = message.flag
     delay_ms: object = message.delay_ms
     if not isinstance(flag, int) or not isinstance(delay_ms, int):
-        _check_types(message)  # other wrong types fail on the way, and are named then
+        _check_types(message)  # other wrong types raise TypeError later; `prepare` names them then
     for name, value in message.properties.items():
         if "\x01" in name + value or "\x02" in name + value:
             raise UsageError(
@@ -116,7 +125,7 @@ def check(message: Message) -> None:
 
 
 def _check_types(message: Message) -> None:
-    """Raise `UsageError` that names the field of a wrong type."""
+    """Raise `UsageError` that names the first field with a wrong type."""
     if message.tags is not None:
         check_text("tags", message.tags)
     check_kind("keys", message.keys, (tuple, list, set, frozenset), "a tuple of texts")
@@ -136,7 +145,7 @@ def _check_types(message: Message) -> None:
 
 
 def properties_of(message: Message, uniq_id: str) -> dict[str, str]:
-    """All properties of `message`, its tag, keys and delay level included."""
+    """Return all properties of `message`, with tag, keys, delay level and id."""
     properties = message.all_properties()
     properties.setdefault(names.UNIQ_KEY, uniq_id)
     return properties

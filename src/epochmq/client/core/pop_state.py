@@ -1,4 +1,4 @@
-"""What a POP consumer does after an answer, and after a listener."""
+"""The decisions of a POP consumer: delays, receipt handles, batches of acknowledgements."""
 
 import base64
 from collections.abc import Iterable
@@ -19,20 +19,20 @@ INVISIBLE_MS_MIN, INVISIBLE_MS_MAX = 5_000, 300_000
 POLL_MS = 15_000
 POP_TIMEOUT_MS = 25_000
 IN_FLIGHT_MAX = 96
-"""Messages of one queue that are not acknowledged yet; at that many no more are popped."""
+"""Messages of one queue that are popped and not acknowledged; at this number pops pause."""
 
 FULL_PAUSE_MS = 3_000
-"""After the broker had too many waiters, or could not be asked."""
+"""The pause after a broker had too many waiting pops, or a pop failed."""
 
 GIVE_BACK_MS = 1_000
-"""Invisible time of what was popped and will not be handled here."""
+"""The invisible time of popped messages that this member will not handle."""
 
 DELAYS_S = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-"""How long a message that failed stays away, by the times it was handed out before."""
+"""Seconds for which a failed message is hidden, by the number of its earlier deliveries."""
 
 
 class PopStatus(Enum):
-    """The outcome of a pop; the names are RocketMQ's."""
+    """The outcome of a pop, by RocketMQ's names."""
 
     FOUND = "FOUND"
     POLLING_FULL = "POLLING_FULL"
@@ -48,37 +48,49 @@ _STATUS = {
 
 
 def status_of(code: int) -> PopStatus | None:
-    """The status behind a response code; None for an error."""
+    """Return the status for a response code; None for an error."""
     return _STATUS.get(code)  # type: ignore[call-overload, no-any-return]
 
 
 def retry_delay_ms(reconsume_times: int) -> int:
-    """How long a message that failed is to stay away."""
+    """Return the milliseconds for which a failed message is hidden."""
     return DELAYS_S[min(max(reconsume_times, 0), len(DELAYS_S) - 1)] * 1_000
 
 
 # Pop handle ----------------------------------------------------------------------------------
-# Receipt handles of popped messages: what a client keeps to acknowledge one (POP_CK).
+# Receipt handles: a client needs the handle of a popped message to acknowledge it (POP_CK).
 #
-# Eight words: check point's offset, pop time, invisible time, revive queue, mark, broker, queue,
-# message's offset. The broker's answer to a pop has the parts of many
-# handles in three texts; times are wall ms of the broker.
+# A handle has eight words: offset of the check point, pop time, invisible time, revive queue, mark,
+# broker name, queue id, queue offset. The answer to a pop has the parts of all handles in three
+# texts. The pop time is Unix milliseconds of the broker's clock.
 
 
 NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
-"""Marks: the topic itself, or the group's retry topic of it by its older or newer name."""
+"""Marks: where the message is stored. The topic itself, or the group's retry topic of that topic by
+its older (V1) or newer (V2) name."""
 
 ORDERED_REVIVE_QUEUE = 999
-"""In place of a revive queue: popped in order, so the broker keeps no check point."""
+"""The revive queue number of ordered pops, for which the broker keeps no check point."""
 
 _WORDS = 8
 Place = tuple[str, str]
-"""A mark, and a queue's number as it is written there."""
+"""A mark and a queue id, as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class PopHandle:
-    """One popped message; `ck_offset` is where the check point of its batch begins."""
+    """The receipt handle of one popped message.
+
+    Attributes:
+        ck_offset: queue offset at which the check point of its pop begins.
+        pop_wall_ms: time of the pop, Unix milliseconds of the broker.
+        invisible_ms: the invisible time in milliseconds.
+        revive_queue_id: the queue of the check point; 999 for an ordered pop.
+        mark: whether the message came from the topic or from a retry topic.
+        broker_name: the broker group that holds the message.
+        queue_id: the queue of the message.
+        offset: the queue offset of the message.
+    """
 
     ck_offset: int
     pop_wall_ms: int
@@ -97,10 +109,13 @@ class PopHandle:
 
     @property
     def is_ordered(self) -> bool:
+        """Whether the message was popped in order."""
         return self.revive_queue_id == ORDERED_REVIVE_QUEUE
 
     def renewed(self, pop_wall_ms: int, invisible_ms: int, revive_queue_id: int) -> "PopHandle":
-        """The handle after the invisible time was changed: a check point of the message's own."""
+        """Return the handle after a change of the invisible time: the message has its own check
+        point.
+        """
         return PopHandle(
             self.offset,
             pop_wall_ms,
@@ -113,19 +128,19 @@ class PopHandle:
         )
 
     def real_topic(self, topic: str, group: str) -> str:
-        """The topic that holds the message: `topic`, or the group's retry topic of it."""
+        """Return the topic that holds the message: `topic`, or the group's retry topic of it."""
         return retry_topic_of(topic, group, self.mark)
 
 
 def retry_topic_of(topic: str, group: str, mark: str) -> str:
-    """By its mark; V1 joins by an underscore, V2 by a plus."""
+    """Return the topic for a mark; retry topics V1 are joined by an underscore, V2 by a plus."""
     if mark == NORMAL:
         return topic
     return f"{names.retry_topic(group)}{'_' if mark == RETRY_V1 else '+'}{topic}"
 
 
 def mark_of(stored_topic: str, topic: str, group: str) -> str:
-    """The mark of a message popped for `topic` that came with the topic `stored_topic`."""
+    """Return the mark of a message that was popped for `topic` and is stored in `stored_topic`."""
     for mark in (RETRY_V1, RETRY_V2):
         if stored_topic == retry_topic_of(topic, group, mark):
             return mark
@@ -133,7 +148,7 @@ def mark_of(stored_topic: str, topic: str, group: str) -> str:
 
 
 def parse(text: str) -> PopHandle:
-    """Read POP_CK; `UsageError` for what is none."""
+    """Read a receipt handle. Raises `UsageError` for any other text."""
     words = text.split(" ")
     if len(words) != _WORDS or words[4] not in (NORMAL, RETRY_V1, RETRY_V2):
         raise UsageError(f"{text[:100]!r} is no receipt handle")
@@ -154,10 +169,12 @@ def complete(
     group: str,
     broker_name: str,
 ) -> None:
-    """Give popped `messages` their handle, the time of their first pop and their own topic.
+    """Set handle, time of the first pop and topic in popped `messages`.
 
-    A handle that the broker wrote itself stays (5.3). `PeerError` when the answer's texts cannot
-    be read or do not fit its messages.
+    A handle that the broker set itself stays (5.3).
+
+    Raises:
+        PeerError: the answer cannot be read or does not fit its messages.
     """
     starts = {place: _number(text) for place, text in _entries(header.startOffsetInfo)}
     offsets = {place: _numbers(text) for place, text in _entries(header.msgOffsetInfo)}
@@ -176,7 +193,7 @@ def complete(
         found.sort(key=_by_offset)
         said = place
         if names.is_retry_topic(topic) and place not in offsets:
-            said = (RETRY_V1, place[1])  # brokers go by the name, and nobody popped what it is of
+            said = (RETRY_V1, place[1])  # brokers mark by the name of the topic that was popped
         told = offsets.get(said, [message.queue_offset for message in found])
         if len(told) < len(found):
             raise PeerError(f"{broker_name} popped more of queue {place[1]} than it tells of")
@@ -197,19 +214,19 @@ def complete(
 
 
 def handle_of(message: StoredMessage) -> PopHandle:
-    """The handle that `complete` gave; `UsageError` for a message that was not popped."""
+    """Return the handle that `complete` set. Raises `UsageError` if the message was not popped."""
     return parse(message.properties.get(properties.POP_CK, ""))
 
 
 def _order_counts(header: PopResponseHeader) -> dict[Place, int]:
-    """How often a message, or all of a queue, was handed out before; ordered pops only."""
+    """Return how often messages or queues were delivered before; only for ordered pops."""
     if header.reviveQid != ORDERED_REVIVE_QUEUE:
         return {}
     return {place: _number(text) for place, text in _entries(header.orderCountInfo)}
 
 
 def _entries(text: str | None) -> list[tuple[Place, str]]:
-    """The entries `mark queue value` of one of the answer's texts."""
+    """Read the entries `mark queue value` of one text of the answer."""
     found = []
     for entry in (text or "").split(";"):
         if not entry:
@@ -236,12 +253,12 @@ def _by_offset(message: StoredMessage) -> int:
     return message.queue_offset
 
 
-# Ack batch -----------------------------------------------------------------------------------
-# Many acknowledgements in one request, for a broker that knows 200151.
+# Batch acknowledgement -----------------------------------------------------------------------
+# Many acknowledgements in one request, for brokers that know request code 200151.
 
 
 SPAN_MAX = 1_024
-"""Offsets between the check point and a message that a bit set may cover."""
+"""The largest distance, in queue offsets, between a check point and a message in its bit set."""
 
 _Key = tuple[int, int, int, int, str, int]
 
@@ -249,9 +266,10 @@ _Key = tuple[int, int, int, int, str, int]
 def batches(
     broker_name: str, group: str, topic: str, handles: Iterable[PopHandle]
 ) -> tuple[BatchAckBody, list[PopHandle]]:
-    """One body for `handles` of one broker and topic, and those that must go one by one.
+    """Return one request body for `handles` of one broker and topic, and the handles left over.
 
-    Acks in order go alone: there the answer tells whether the message was still ours.
+    Those left over must be acknowledged one by one. Ordered pops are among them, because the answer
+    shows whether the message still belonged to this member.
     """
     rows: dict[_Key, set[int]] = {}
     alone = []
@@ -292,6 +310,6 @@ def _row(group: str, topic: str, key: _Key, bits: set[int]) -> BatchAck:
 
 
 def _bit_set(bits: set[int]) -> str:
-    """Base64 of the bits, the lowest of each byte first, without bytes of zeros at the end."""
+    """Return the bits in Base64, lowest bit of each byte first, without zero bytes at the end."""
     number = sum(1 << bit for bit in bits)
     return base64.b64encode(number.to_bytes((number.bit_length() + 7) // 8, "little")).decode()

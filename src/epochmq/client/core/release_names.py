@@ -1,11 +1,11 @@
-"""RocketMQ's name of a version number, as its tools print it: 479 is `V5_3_3`.
+"""Names of RocketMQ's versions: 479 is `V5_3_3`.
 
-Every release takes two numbers, its snapshot's first. 3.0 has .1 to .15, minors 3.1, 3.2 and all
-from 4.0 up have .0 to .9, minors 3.3 to 3.9 have .1 to .9.
+Each release has two numbers, the first for its snapshot. 3.0 has patches 1 to 15; 3.1, 3.2 and all
+versions from 4.0 on have patches 0 to 9; 3.3 to 3.9 have patches 1 to 9.
 """
 
 _FIRST = 16
-"""Below it are the many alphas and betas of 3.0.0."""
+"""Smaller numbers belong to the alpha and beta versions of 3.0.0."""
 
 _SPANS = (
     (212, (4, 0), 0, 10),
@@ -13,11 +13,12 @@ _SPANS = (
     (46, (3, 1), 0, 10),
     (_FIRST, (3, 0), 1, 15),
 )
-"""From this number on: the minor that begins there, its first patch, patches of each minor."""
+"""Each row: first number, the minor version that begins there, its first patch, patches
+per minor."""
 
 
 def release_name(number: int) -> str:
-    """The name of version `number`; unreleased ones get the name they would have."""
+    """Return the name of version `number`, also of versions that are not released yet."""
     for begin, (major, minor), first_patch, patches in _SPANS:
         if number >= begin:
             release, is_final = divmod(number - begin, 2)

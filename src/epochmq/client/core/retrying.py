@@ -1,7 +1,7 @@
-"""A message that failed, sent to its group's retry topic as a copy.
+"""Copies of failed messages for the retry topic, back-off, and detection of silent brokers.
 
-RocketMQ's clients do so when a broker does not take a message back by its place in the log: brokers
-cannot take back one message of a batch that is a single record.
+RocketMQ's clients send such a copy when a broker cannot take a message back by its offset, for
+example one message of a batch that is stored as a single record.
 """
 
 from epochmq.base.backoff import backoff_ms
@@ -19,11 +19,19 @@ from epochmq.wire.headers.send_headers import SendHeaderV2
 
 PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 FIRST_RETRY_LEVEL = 3
-"""Delay level of the first retry; each further one is a level later."""
+"""Delay level of the first retry; each further retry uses the next level."""
 
 
 def retry_of(message: StoredMessage, group: str, delay_level: int, max_reconsume: int) -> Outgoing:
-    """The copy: a negative `delay_level` makes it a dead letter, 0 leaves the level to us."""
+    """Return a copy of `message` for the retry topic of `group`.
+
+    Args:
+        message: the message that failed.
+        group: the consumer group.
+        delay_level: the delay level; 0 means by the number of retries, a negative number makes the
+            copy a dead letter.
+        max_reconsume: retries before a message becomes a dead letter.
+    """
     tries = message.reconsume_times + 1
     if delay_level < 0:  # one retry more than the copy says are allowed
         max_reconsume = min(max_reconsume, RETRIES_UNLIMITED - 1)
@@ -49,7 +57,7 @@ def retry_of(message: StoredMessage, group: str, delay_level: int, max_reconsume
 
 
 def send_request(outgoing: Outgoing, wall_ms: int) -> Command:
-    """The request that sends it; the broker chooses the queue."""
+    """Return the request that sends `outgoing`; the broker chooses the queue."""
     header = SendHeaderV2(
         producerGroup=PRODUCER_GROUP,
         topic=outgoing.topic,
@@ -73,7 +81,9 @@ def send_request(outgoing: Outgoing, wall_ms: int) -> Command:
 
 
 def delay_ms(attempt: int, rng: Rng, *, first_ms: int = 50, most_ms: int = 3_000) -> int:
-    """Milliseconds before try `attempt` (1 is the first repeat): half fixed, half chance."""
+    """Return the milliseconds before try `attempt` (1 is the first repeat): half fixed, half
+    random.
+    """
     ceiling = backoff_ms(attempt - 1, first_ms, most_ms)
     return ceiling // 2 + rng.randrange(ceiling // 2 + 1)
 
@@ -83,7 +93,7 @@ def delay_ms(attempt: int, rng: Rng, *, first_ms: int = 50, most_ms: int = 3_000
 
 
 class Awaited:
-    """What is awaited from one address; told of each send and of each end."""
+    """Counts the sends to one address that wait for an answer."""
 
     __slots__ = ("_count", "_quiet_since_ms", "topic")
 
@@ -91,20 +101,20 @@ class Awaited:
         self._count = 0
         self._quiet_since_ms = 0
         self.topic = ""
-        """That of the latest send."""
+        """The topic of the latest send."""
 
     def sent(self, topic: str, now: int) -> None:
-        """One more waits."""
+        """Count one more send that waits."""
         if not self._count:
             self._quiet_since_ms = now
         self._count += 1
         self.topic = topic
 
     def ended(self, now: int) -> None:
-        """One was answered, or is given up."""
+        """Count one send less: it was answered or given up."""
         self._count -= 1
         self._quiet_since_ms = now
 
     def is_silent(self, now: int, limit_ms: int) -> bool:
-        """Whether something waits and nothing ended for `limit_ms`."""
+        """Whether sends wait and none of them ended for `limit_ms`."""
         return self._count > 0 and now - self._quiet_since_ms >= limit_ms

@@ -1,7 +1,7 @@
-"""What the client knows of topics and brokers, and what it must ask again.
+"""The routes of topics and addresses of brokers that the client knows, and when they expire.
 
-Publish queues are the writable queues of brokers that have a master; subscribe queues the readable
-ones.
+Publish queues are the writable queues of brokers that have a master. Subscribe queues are the
+readable queues.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,11 @@ class _Known:
 
 
 class RouteCache:
-    """Routes by topic and broker addresses by name."""
+    """Routes by topic, and broker addresses by broker name.
+
+    Args:
+        poll_ms: milliseconds after which a route is stale.
+    """
 
     def __init__(self, poll_ms: int = ROUTE_POLL_MS) -> None:
         self._poll_ms = poll_ms
@@ -37,7 +41,7 @@ class RouteCache:
         self._brokers: dict[str, dict[int, str]] = {}
 
     def put(self, topic: str, route: TopicRouteData, now: int) -> bool:
-        """Keep `route`; tells whether the queues of `topic` changed."""
+        """Store `route`. Return whether the queues of `topic` changed."""
         for broker in route.broker_datas:
             self._brokers[broker.broker_name] = dict(broker.broker_addrs)
         known = _Known(route, publish_queues(topic, route), subscribe_queues(topic, route), now)
@@ -49,45 +53,45 @@ class RouteCache:
         )
 
     def forget(self, topic: str) -> None:
-        """Drop `topic`; its brokers stay known for other topics."""
+        """Remove the route of `topic`; its brokers stay known for other topics."""
         self._topics.pop(topic, None)
 
     def expire(self, topic: str, used_at_ms: int | None = None) -> None:
-        """Ask for `topic` again before it is used, but keep it in case nobody answers.
+        """Make the route of `topic` stale; it is still used if no name server answers.
 
-        A route that came after `used_at_ms`, when the caller used the one that failed, stays: of
-        thousands that failed together, one asks.
+        If `used_at_ms` (monotonic) is given, a route that was fetched later stays fresh. So of many
+        calls that fail at the same time, one refreshes the route.
         """
         known = self._topics.get(topic)
         if known is not None and (used_at_ms is None or known.fetched_at_ms <= used_at_ms):
             known.fetched_at_ms = _LONG_AGO_MS
 
     def publish(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Queues of `topic` that may be written; empty when unknown."""
+        """Return the writable queues of `topic`; empty if it is not known."""
         known = self._topics.get(topic)
         return known.publish if known else ()
 
     def subscribe(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Queues of `topic` that may be read; empty when unknown."""
+        """Return the readable queues of `topic`; empty if it is not known."""
         known = self._topics.get(topic)
         return known.subscribe if known else ()
 
     def route(self, topic: str) -> TopicRouteData | None:
-        """The route as the name server told it last."""
+        """Return the latest route of `topic`, or None."""
         known = self._topics.get(topic)
         return known.route if known else None
 
     def is_stale(self, topic: str, now: int) -> bool:
-        """Whether `topic` is unknown or was last asked a poll interval ago."""
+        """Whether `topic` is unknown, or its route is as old as the poll interval."""
         known = self._topics.get(topic)
         return known is None or now - known.fetched_at_ms >= self._poll_ms
 
     def master(self, broker_name: str) -> str | None:
-        """Address of the master of `broker_name`."""
+        """Return the address of the master of `broker_name`, or None."""
         return self._brokers.get(broker_name, {}).get(MASTER_ID)
 
     def address(self, broker_name: str, broker_id: int) -> str | None:
-        """Address of the wanted replica, else the next one, else any."""
+        """Return the address of replica `broker_id`, else of the next id, else of any replica."""
         replicas = self._brokers.get(broker_name, {})
         for candidate in (broker_id, broker_id + 1):
             if candidate in replicas:
@@ -95,23 +99,23 @@ class RouteCache:
         return next((replicas[key] for key in sorted(replicas)), None)
 
     def replica_id(self, broker_name: str, address: str) -> int:
-        """The id under which `address` is known; the master's id when it is not."""
+        """Return the broker id of `address`; the master's id if it is not known."""
         for broker_id, known in self._brokers.get(broker_name, {}).items():
             if known == address:
                 return broker_id
         return MASTER_ID
 
     def masters(self) -> list[str]:
-        """Addresses of all known masters, sorted."""
+        """Return the addresses of all known masters, sorted."""
         return sorted({b[MASTER_ID] for b in self._brokers.values() if MASTER_ID in b})
 
     def all_addresses(self) -> list[str]:
-        """Addresses of all known brokers, slaves included, sorted."""
+        """Return the addresses of all known brokers, slaves included, sorted."""
         return sorted({address for b in self._brokers.values() for address in b.values()})
 
 
 def publish_queues(topic: str, route: TopicRouteData) -> tuple[MessageQueue, ...]:
-    """Writable queues in the order of broker names; an order configuration wins."""
+    """Return the writable queues, ordered by broker name; an order configuration replaces them."""
     if route.order_topic_conf:
         return _configured_queues(topic, route.order_topic_conf)
     masters = {b.broker_name for b in route.broker_datas if MASTER_ID in b.broker_addrs}
@@ -124,7 +128,7 @@ def publish_queues(topic: str, route: TopicRouteData) -> tuple[MessageQueue, ...
 
 
 def subscribe_queues(topic: str, route: TopicRouteData) -> tuple[MessageQueue, ...]:
-    """Readable queues in the order of broker names."""
+    """Return the readable queues, ordered by broker name."""
     return tuple(
         MessageQueue(topic, data.broker_name, index)
         for data in sorted(route.queue_datas, key=_name)
@@ -134,7 +138,7 @@ def subscribe_queues(topic: str, route: TopicRouteData) -> tuple[MessageQueue, .
 
 
 def route_of_new_topic(template: TopicRouteData, queue_count: int) -> TopicRouteData:
-    """The route of a topic that does not exist yet, from that of `TBW102`."""
+    """Return a route for a topic that does not exist yet, made from the route of `TBW102`."""
     return TopicRouteData(
         broker_datas=[
             BrokerData(b.cluster, b.broker_name, dict(b.broker_addrs))

@@ -1,7 +1,7 @@
-"""What a producer makes of an answer: a result, another try, or an error for the caller.
+"""The decisions of a producer: what an answer means, which brokers to avoid, which queue to use.
 
-Codes that another broker may not give are tried again; 10, 11 and 12 say
-"stored, but not as safely as asked", which is a result.
+Codes that another broker may not return are tried again. Codes 10, 11 and 12 mean "stored, but less
+safely than asked", which is a result.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from epochmq.wire.codes import ResponseCode
 
 
 class SendStatus(Enum):
-    """How safely the broker holds the message; the names are RocketMQ's."""
+    """How safely the broker holds the message, by RocketMQ's names."""
 
     SEND_OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -23,12 +23,12 @@ class SendStatus(Enum):
 
 
 class SendVerdict(Enum):
-    """What to do with an answer."""
+    """What to do after an answer."""
 
     STORED = "stored"
     RETRY = "retry"
     ELSEWHERE = "elsewhere"
-    """The broker does not take messages now: it is no master, or not yet, or not any more."""
+    """The broker takes no messages now, because it is not a master."""
     RAISE = "raise"
 
 
@@ -52,7 +52,7 @@ _RETRIED = frozenset(
 
 
 def judge(code: int) -> SendVerdict:
-    """What the response `code` to a send means."""
+    """Return what the response `code` to a send means."""
     if code in _STATUS:
         return SendVerdict.STORED
     if code == ResponseCode.SERVICE_NOT_AVAILABLE:
@@ -61,25 +61,25 @@ def judge(code: int) -> SendVerdict:
 
 
 def status_of(code: int) -> SendStatus:
-    """The status of a stored message; `code` was judged STORED."""
+    """Return the status of a stored message; `judge(code)` is STORED."""
     return _STATUS[ResponseCode(code)]
 
 
-# Fault ---------------------------------------------------------------------------------------
-# Which brokers to avoid for a while: RocketMQ's latency fault tolerance.
+# Latency fault tolerance ---------------------------------------------------------------------
+# Which brokers to avoid for a while, as in RocketMQ.
 #
-# A try that took long, or failed, makes its broker unavailable for a time that grows with the
-# latency seen. Avoidance is a preference: when every broker is avoided, any of them is used.
+# A slow or failed try makes its broker avoided for a time that grows with the latency. If every
+# broker is avoided, any of them is used.
 
 
 LATENCIES_MS = (50, 100, 550, 1_000, 2_000, 3_000, 15_000)
 UNAVAILABLE_MS = (0, 0, 30_000, 60_000, 120_000, 180_000, 600_000)
 FAILED_LATENCY_MS = 30_000
-"""A failed try counts as one this slow."""
+"""A failed try counts as a latency of this length."""
 
 
 def penalty_ms(latency_ms: int) -> int:
-    """How long a broker that answered in `latency_ms` is avoided."""
+    """Return how long a broker with this latency is avoided, in milliseconds."""
     for bound, penalty in zip(reversed(LATENCIES_MS), reversed(UNAVAILABLE_MS), strict=True):
         if latency_ms >= bound:
             return penalty
@@ -87,13 +87,13 @@ def penalty_ms(latency_ms: int) -> int:
 
 
 class FaultTable:
-    """Remembers until when each broker name is avoided."""
+    """Holds until when each broker is avoided."""
 
     def __init__(self) -> None:
         self._avoid_until_ms: dict[str, int] = {}
 
     def answered(self, broker_name: str, latency_ms: int, now: int) -> None:
-        """A try was answered after `latency_ms`."""
+        """Note that a try was answered after `latency_ms`."""
         penalty = penalty_ms(latency_ms)
         if penalty:
             self._avoid_until_ms[broker_name] = now + penalty
@@ -101,7 +101,7 @@ class FaultTable:
             self._avoid_until_ms.pop(broker_name, None)
 
     def failed(self, broker_name: str, now: int) -> None:
-        """A try got no answer."""
+        """Note that a try got no answer."""
         self._avoid_until_ms[broker_name] = now + penalty_ms(FAILED_LATENCY_MS)
 
     def available(self, broker_name: str, now: int) -> bool:
@@ -109,16 +109,16 @@ class FaultTable:
         return self._avoid_until_ms.get(broker_name, 0) <= now
 
     def statistics(self) -> dict[str, int]:
-        """Broker names and the monotonic ms until which each is avoided."""
+        """Return the monotonic milliseconds until which each broker is avoided."""
         return dict(self._avoid_until_ms)
 
 
-# Queue selector ------------------------------------------------------------------------------
-# Which queue a message goes to: round robin around trouble, or one queue for each key.
+# Queue selection -----------------------------------------------------------------------------
+# Which queue a message goes to: in turn, leaving out avoided brokers, or by key.
 
 
 class RoundRobin:
-    """Takes queues in turn from a random start."""
+    """Chooses queues in turn, from a random start."""
 
     def __init__(self, rng: Rng, fault: FaultTable | None = None) -> None:
         self._next = rng.randrange(1 << 30)
@@ -127,7 +127,9 @@ class RoundRobin:
     def select(
         self, queues: Sequence[MessageQueue], now: int, *, avoid: str | None = None
     ) -> MessageQueue:
-        """The next queue, off the broker named `avoid` (the last failed try) where there is one."""
+        """Return the next queue; if possible not on an avoided broker, nor on the
+        broker `avoid`.
+        """
         count = len(queues)
         for step in range(count):
             queue = queues[(self._next + step) % count]
@@ -144,5 +146,5 @@ class RoundRobin:
 
 
 def by_key(queues: Sequence[MessageQueue], key: str) -> MessageQueue:
-    """The queue of `key`: the same for every process, as long as the queues stay the same."""
+    """Return the queue of `key`: the same in every process while the list of queues is the same."""
     return queues[crc32(key.encode()) % len(queues)]

@@ -1,7 +1,8 @@
-"""The same client without asyncio: every call waits for its result.
+"""The blocking client: the classes of `epochmq.client.aio` with calls that wait for their result.
 
-All clients of a process share one thread with an event loop. Names, arguments, results and errors
-are those of `epochmq.client.aio`; what is not here (`Admin`) is used by `asyncio.run`.
+All clients of a process share one thread, which runs an event loop. Names, arguments, results and
+errors are those of `epochmq.client.aio`. `Admin` has no blocking version: call it with
+`asyncio.run`.
 """
 
 from epochmq.client.aio import (

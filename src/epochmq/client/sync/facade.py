@@ -1,4 +1,4 @@
-"""How a synchronous client is made of an asyncio one: by its own methods, so nothing can drift."""
+"""The base of the blocking clients: each calls the methods of an asyncio client."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 class Facade(Generic[C]):
-    """Holds the client of the same name; `with` opens and closes it."""
+    """Holds the asyncio client of the same name; `with` opens and closes it."""
 
     _client: C
 
@@ -34,11 +34,11 @@ class Facade(Generic[C]):
         self.close()
 
     def close(self) -> None:
-        """Finish what is under way, leave the group, close all connections.
+        """Finish running work, leave the group and close all connections.
 
-        Called by a listener it begins to close and returns at once: closing waits until that
-        listener is done. In a forked process nothing is closed: the connections are those of the
-        process that made them.
+        Called by a listener, it starts closing and returns at once, because closing waits for that
+        listener. In a forked process it does nothing, because the connections belong to the process
+        that made them.
         """
         if not self._client.instance.is_forked:
             loop_thread.run(self._client.close())
@@ -47,7 +47,12 @@ class Facade(Generic[C]):
 def built(
     make: Callable[P, C], adapt: Callable[[C], None] = lambda _client: None
 ) -> Callable[Concatenate[Facade[C], P], None]:
-    """`__init__` with the arguments of `make`; the client is made on the loop's thread."""
+    """Return an `__init__` with the arguments of `make`; the client is made on the loop's thread.
+
+    Args:
+        make: the class of the asyncio client.
+        adapt: called with the new client.
+    """
 
     @wraps(make, updated=())
     def init(self: Facade[C], /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -60,7 +65,7 @@ def built(
 def waits(
     method: Callable[Concatenate[C, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Facade[C], P], R]:
-    """The method, waited for."""
+    """Return a blocking version of the coroutine method `method`."""
 
     @wraps(method)
     def call(self: Facade[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -70,7 +75,7 @@ def waits(
 
 
 def plain(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[Facade[C], P], R]:
-    """The method of few steps, on the loop's thread: nothing there is locked."""
+    """Return a version of `method` that runs on the loop's thread, so that no lock is needed."""
 
     @wraps(method)
     def call(self: Facade[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -81,17 +86,19 @@ def plain(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[Facade
 
 
 def usable(client: C) -> C:
-    """`client`, unless it belongs to the process that this one was forked of: it has no thread."""
+    """Return `client`. Raises `UsageError` if this process is a fork, which has no loop thread."""
     client.instance.check_process()
     return client
 
 
 # Listeners -----------------------------------------------------------------------------------
-# Listeners of synchronous clients: plain functions that may wait, and so run in threads.
+# Listeners of blocking clients are plain functions that may block, so they run in threads.
 
 
 def in_thread(listener: Callable[..., Any]) -> Callable[..., Any]:
-    """`listener` as the asyncio client wants it; a coroutine function stays on the loop."""
+    """Return `listener` for the asyncio client: it runs in a thread, unless it is a coroutine
+    function.
+    """
     if iscoroutinefunction(listener):
         return listener
     function = _without_stop_iteration(listener)
@@ -99,7 +106,9 @@ def in_thread(listener: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _without_stop_iteration(listener: Callable[..., Any]) -> Callable[..., Any]:
-    """A future cannot carry StopIteration: whoever waits for it would wait for ever."""
+    """Convert StopIteration to `UsageError`: a future cannot carry StopIteration, and would never
+    end.
+    """
 
     @wraps(listener, updated=())
     def call(*args: Any) -> Any:

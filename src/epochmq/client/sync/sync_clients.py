@@ -1,4 +1,4 @@
-"""The classes of `client/aio` as blocking calls."""
+"""The blocking versions of the classes of `client/aio`."""
 
 from typing import Any, Generic, TypeVar
 
@@ -9,12 +9,15 @@ from epochmq.client.sync.facade import Facade, built, in_thread, plain, usable, 
 from epochmq.model.message import Message, StoredMessage
 from epochmq.runtime import loop_thread
 
-# Sync producers ------------------------------------------------------------------------------
-# Producers that wait for their results.
+# Blocking producers --------------------------------------------------------------------------
 
 
 class Producer(Facade[aio.Producer]):
-    """Use as `with Producer("127.0.0.1:9876", "group") as producer`; from any thread."""
+    """Sends messages and waits for the results. Use as `with Producer("127.0.0.1:9876", "group") as
+    p`.
+
+    Any thread may call it. Arguments, results and errors are those of `client/aio`.
+    """
 
     _made = built(aio.Producer)
     __init__ = _made
@@ -27,7 +30,7 @@ class Producer(Facade[aio.Producer]):
 
 
 class _InThreads:
-    """A listener whose functions may wait: each call in a thread of its own."""
+    """Runs the functions of a transaction listener in threads, so that they may block."""
 
     def __init__(self, listener: TransactionListener) -> None:
         self._listener = listener
@@ -44,9 +47,11 @@ def _listen_in_threads(client: aio.TransactionProducer) -> None:
 
 
 class TransactionProducer(Facade[aio.TransactionProducer]):
-    """Use as `with TransactionProducer("127.0.0.1:9876", "group", listener) as producer`.
+    """Sends messages in transactions. Use as `with TransactionProducer(namesrv, group, listener) as
+    p`.
 
-    The listener's functions run in threads of their own, and may wait.
+    The functions of the listener run in threads and may block. Arguments, results and errors are
+    those of `client/aio`.
     """
 
     _made = built(aio.TransactionProducer, _listen_in_threads)
@@ -60,15 +65,18 @@ class TransactionProducer(Facade[aio.TransactionProducer]):
     queues = waits(aio.TransactionProducer.queues)
 
 
-# Sync consumers ------------------------------------------------------------------------------
-# Consumers whose calls wait, and whose listeners run in threads.
+# Blocking consumers --------------------------------------------------------------------------
+# Calls wait for their results, and listeners run in threads.
 
 
 L = TypeVar("L", aio.PushConsumer, aio.PopConsumer)
 
 
 class PullConsumer(Facade[aio.PullConsumer]):
-    """Use as `with PullConsumer("127.0.0.1:9876", "group") as consumer`; from any thread."""
+    """Reads queues on request. Use as `with PullConsumer("127.0.0.1:9876", "group") as consumer`.
+
+    Any thread may call it. Arguments, results and errors are those of `client/aio`.
+    """
 
     _made = built(aio.PullConsumer)
     __init__ = _made
@@ -83,20 +91,35 @@ class PullConsumer(Facade[aio.PullConsumer]):
 
 class _Listening(Facade[L], Generic[L]):
     def on_message(self, listener: Listener) -> Listener:
-        """Set the listener; may be used as a decorator. It runs in a thread and may wait."""
+        """Set the listener; can be used as a decorator.
+
+        Args:
+            listener: takes a list of messages. A plain function runs in a thread and may block; a
+                coroutine function runs on the event loop.
+
+        Returns:
+            The listener.
+
+        Raises:
+            UsageError: `listener` cannot be called, or this process is a fork.
+        """
         client = usable(self._client)
         loop_thread.call(lambda: client.on_message(in_thread(listener)))
         return listener
 
     @property
     def is_settled(self) -> bool:
-        """Whether the queues were shared out, and the last time without a hitch."""
+        """Whether the last rebalance or assignment had no errors."""
         client = usable(self._client)
         return loop_thread.call(lambda: client.is_settled)
 
 
 class PushConsumer(_Listening[aio.PushConsumer]):
-    """Use as `with PushConsumer("127.0.0.1:9876", "group") as consumer`, as the asyncio one."""
+    """Calls a listener with messages. Use as `with PushConsumer("127.0.0.1:9876", "group") as
+    consumer`.
+
+    Arguments, results and errors are those of `client/aio`.
+    """
 
     _made = built(aio.PushConsumer)
     __init__ = _made
@@ -108,7 +131,10 @@ class PushConsumer(_Listening[aio.PushConsumer]):
 
 
 class PopConsumer(_Listening[aio.PopConsumer]):
-    """Use as `with PopConsumer("127.0.0.1:9876", "group") as consumer`, as the asyncio one."""
+    """Calls a listener with popped messages. Use as `with PopConsumer("127.0.0.1:9876", "g") as c`.
+
+    Arguments, results and errors are those of `client/aio`.
+    """
 
     _made = built(aio.PopConsumer)
     __init__ = _made

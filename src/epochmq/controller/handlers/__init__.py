@@ -1,2 +1,1 @@
-"""What a controller answers, one file a request; `controller_request_table.py` finds the handler of
-a code."""
+"""Request handlers of a controller; `controller_request_table.py` lists them by request code."""

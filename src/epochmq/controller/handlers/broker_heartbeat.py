@@ -1,10 +1,11 @@
-"""BROKER_HEARTBEAT 904: who lives, how far its log reaches, and the master's lease.
+"""BROKER_HEARTBEAT 904: liveness of brokers, ends of their logs, and the master's lease.
 
-The busiest request: 1,000 groups of three send 10,000 a second. Nothing is written for one.
+This is the most frequent request: 1,000 groups of three brokers send 10,000 a second. No heartbeat
+is written to disk.
 
-A heartbeat counts only when it comes from the process that registered last, and over the newest
-connection of that process. Any other one may have been under way for any time: from a process that
-is dead, or from before the present lease was given. It changes nothing.
+A heartbeat counts only if it comes from the process that registered last, over the newest
+connection of that process. Any other heartbeat may be old: from a process that is dead, or from
+before the present lease was given. It changes nothing.
 """
 
 from epochmq.base import limits
@@ -29,12 +30,13 @@ REMARK = "Heart beat success"
 
 
 def handle_heartbeat(core: ControllerCore, call: ControllerCall) -> Reply | Steps:
+    """Note a heartbeat, and answer with the state of the group; the master gets a lease."""
     header = decode_header(ControllerHeartbeatHeader, call.request.ext)
     key = header.clusterName, header.brokerName
     group = core.context.machine.groups.get(key)
     broker_id = _broker_id(call, header, group)
     if broker_id is None:
-        return Reply(remark=REMARK)  # of 5.0, and it has not registered here yet
+        return Reply(remark=REMARK)  # a 5.0 broker that has not registered here yet
     ours = header.leaseWanted is not None or header.incarnation is not None
     told = _told(broker_id, header)
     replica_identity.check_words(told)
@@ -79,7 +81,7 @@ def _broker_id(
 
 
 def _told(broker_id: int, header: ControllerHeartbeatHeader) -> Told:
-    """What may change while a process runs; the rest is told by its registration alone."""
+    """Return what may change while a process runs; the rest comes from its registration only."""
     return Told(
         broker_id,
         header.brokerAddr,
@@ -123,7 +125,7 @@ def _hear(
 
 
 def _record(core: ControllerCore, group: BrokerGroup, told: Told) -> None:
-    """A new address of a replica goes into the replicated state, once."""
+    """Write a new address of a replica into the replicated state, once."""
     replica = group.replicas.get(told.broker_id)
     mark = group.key, told.broker_id
     if replica is None or mark in core.recording or replica_identity.is_known(replica, told):
@@ -135,7 +137,7 @@ def _record(core: ControllerCore, group: BrokerGroup, told: Told) -> None:
 
 
 def _watch(core: ControllerCore, group: BrokerGroup, live: LiveProcess) -> None:
-    """Elections that this heartbeat makes possible."""
+    """Plan elections that this heartbeat makes possible."""
     elections = core.elections
     if group.key in elections.headless or (live.resigned and group.master == live.id):
         elections.soon(group.key)
@@ -148,13 +150,15 @@ def _watch(core: ControllerCore, group: BrokerGroup, live: LiveProcess) -> None:
 def _deserves_lease(
     core: ControllerCore, group: BrokerGroup, live: LiveProcess, epoch: int | None
 ) -> bool:
-    """Not while the master is about to change."""
+    """Whether the broker gets a lease: not while the master is about to change."""
     return liveness.may_hold(group, live, epoch) and not core.elections.under_way(group.key)
 
 
 def _stranger(core: ControllerCore) -> Reply:
-    """One of ours is asked to register (2010): we were wiped, it was cleaned by mistake, or another
-    process registered with its number since.
+    """Ask an EpochMQ broker to register (2010).
+
+    The controllers lost their data, the broker was cleaned by mistake, or another process
+    registered with its id.
     """
     reply = _answer(core, None)
     if core.context.leads:
@@ -166,7 +170,7 @@ def _stranger(core: ControllerCore) -> Reply:
 def _answer_of_leader(
     core: ControllerCore, group: BrokerGroup, live: LiveProcess, epoch: int | None
 ) -> Reply:
-    """Who is master, and for the master a lease."""
+    """Return who is master, with a lease for the master."""
     lease_ms = core.context.lease_ms
     if lease_ms <= 0 or not _deserves_lease(core, group, live, epoch):
         return _answer(core, group)
@@ -177,7 +181,7 @@ def _answer_of_leader(
 def _answer_when_sure(
     core: ControllerCore, key: Key, live: LiveProcess, epoch: int | None
 ) -> Steps:
-    """A leader that may have been deposed names no master."""
+    """Confirm the leadership first, because a leader that may be deposed must not name a master."""
     yield ConfirmLeadership()
     group = core.context.machine.groups.get(key)
     return _stranger(core) if group is None else _answer_of_leader(core, group, live, epoch)
@@ -192,7 +196,8 @@ def _answer(core: ControllerCore, group: BrokerGroup | None, lease_ms: int | Non
         leaseMillis=lease_ms,
     )
     if lease_ms is not None:
-        # An unclean election asks no member, so none would leave the old master first (ADR 0044).
+        # An unclean election needs no member, so no member would leave the old master before it
+        # (ADR 0044).
         header.wholeSetMayHold = not context.unclean_allowed
     if group is not None and context.leads:
         master = group.master_replica()

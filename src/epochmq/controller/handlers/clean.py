@@ -1,8 +1,8 @@
-"""CLEAN_BROKER_DATA 1011: forget replicas that will not return, or a whole group.
+"""CLEAN_BROKER_DATA 1011: remove replicas that will not return, or a whole group.
 
-Upstream's trap: with the flag for living brokers it drops the whole group, whatever was listed.
-Here what is listed is what goes. The last member of the set stays while other replicas are there:
-without it nobody could say who may be elected.
+With the flag for living brokers RocketMQ removes the whole group, whatever the request lists.
+EpochMQ removes exactly what the request lists. The last member of the sync-state set stays while
+there are other replicas, because without it the controllers could not tell who may be elected.
 """
 
 from epochmq.base.errors import Refused
@@ -21,6 +21,7 @@ _INVALID = ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
 
 
 def handle_clean(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Remove the listed replicas, or the whole group if none is listed."""
     group, ids, living = _read(core, call)
     if not ids and not living and group.master is not None:
         raise Refused(_INVALID, "the group has a master: name the replicas to clean")
@@ -38,7 +39,7 @@ def handle_clean(core: ControllerCore, call: ControllerCall) -> Steps:
 
 
 def _check_dead(core: ControllerCore, group: BrokerGroup, broker_id: int) -> None:
-    """Refuse for a replica that lives, or may live: after a change of leaders that is not known."""
+    """Refuse for a replica that lives or may live, which is unknown after a change of leader."""
     context = core.context
     if context.alive(group, broker_id):
         raise Refused(_INVALID, f"broker {broker_id} is alive")

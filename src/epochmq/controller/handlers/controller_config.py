@@ -1,8 +1,9 @@
-"""UPDATE_CONTROLLER_CONFIG 1009 and GET_CONTROLLER_CONFIG 1010.
+"""UPDATE_CONTROLLER_CONFIG 1009, GET_CONTROLLER_CONFIG 1010 and CONTROLLER_GET_TIMELINE 34002.
 
-Changes come from an allow-list, hold for this controller and survive its restart; nothing is
-applied when one key may not be (CVE-2023-37582). The switch for unclean elections is replicated
-instead, so that it never depends on who leads: only the leader takes it.
+Only options that may change at run time are accepted. A change holds for this controller and is
+kept over its restart. If one option may not change, none is changed (CVE-2023-37582). The switch
+for unclean elections is replicated instead, so that it is the same for every leader; only the
+leader accepts it.
 """
 
 from epochmq.base import limits
@@ -22,6 +23,7 @@ _MUTABLE = frozenset(row.key for row in describe(ControllerOptions) if row.mutab
 
 
 def handle_update_config(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Change options. Raises `Refused` 16 for options that may not change, 1 for invalid values."""
     told = _read(call)
     context = core.context
     try:
@@ -49,7 +51,7 @@ def _read(call: ControllerCall) -> dict[str, str]:
 
 
 def handle_get_config(core: ControllerCore, call: ControllerCall) -> Reply:
-    """All options; the replicated switch as it holds, not as this one's file has it."""
+    """Return all options; the switch for unclean elections comes from the replicated state."""
     context = core.context
     options = context.options
     if UNCLEAN in context.machine.settings:
@@ -58,11 +60,11 @@ def handle_get_config(core: ControllerCore, call: ControllerCall) -> Reply:
 
 
 # Timeline handler ----------------------------------------------------------------------------
-# CONTROLLER_GET_TIMELINE 34002: the latest elections, with their ages in ms.
+# CONTROLLER_GET_TIMELINE 34002: the latest elections, with ages in ms.
 
 
 def handle_timeline(core: ControllerCore, call: ControllerCall) -> Reply:
-    """Oldest first."""
+    """Return the latest elections, oldest first."""
     now = core.context.now
     found = [_told(failover, now) for failover in core.context.timeline.failovers]
     return Reply(body=encode_body(TimelineData(found)))

@@ -1,4 +1,4 @@
-"""Which handler serves which request code, and whether only the leader does."""
+"""The request handlers of the controller by code, and whether only the leader answers."""
 
 from epochmq.controller.controller_core import ControllerCore, Handler
 from epochmq.controller.handlers import (
@@ -17,7 +17,7 @@ from epochmq.wire.command import Reply
 
 
 def handle_register(core: ControllerCore, call: ControllerCall) -> Reply | Steps:
-    """1003 means two things; by its fields it is one of them."""
+    """Handle CONTROLLER_REGISTER_BROKER 1003; its fields show the protocol version."""
     if protocol_version_of(call.request) is ProtocolVersion.G1:
         return register_broker.handle_register_g1(core, call)
     return register_broker.handle_register(core, call)
@@ -38,4 +38,4 @@ HANDLERS: dict[int, tuple[Handler, bool]] = {
     RequestCode.CONTROLLER_APPLY_BROKER_ID: (register_broker.handle_apply_id, True),
     RequestCode.CONTROLLER_GET_TIMELINE: (controller_config.handle_timeline, True),
 }
-"""The key is the code's number."""
+"""Keys are request codes; True means that only the leader answers."""

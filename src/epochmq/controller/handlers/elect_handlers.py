@@ -1,8 +1,8 @@
-"""CONTROLLER_ELECT_MASTER 1002: a broker without a master asks, or an operator names the one.
+"""CONTROLLER_ELECT_MASTER 1002: a broker asks for a master, or an operator names one.
 
-The election itself is the watch's (elections.py), so that it is one and the same whoever began it.
-To replace a living master its lease must end first; ours are asked to resign, which takes one
-heartbeat. A replica from outside the set needs the operator's `uncleanElect`, or the switch.
+`elections.py` runs the election, in the same way for all requests. Before a living master is
+replaced its lease must end. EpochMQ's masters are asked to resign, which takes one heartbeat. A
+replica from outside the sync-state set needs the operator's `uncleanElect`, or the switch.
 """
 
 import logging
@@ -35,6 +35,7 @@ ELECTION_MS = 2_600
 
 
 def handle_elect(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Elect a master, if there is none or an operator names another one."""
     protocol_version = protocol_version_of(call.request)
     group, broker_id, designated, unclean = _read(core, call, protocol_version)
     yield ConfirmLeadership()
@@ -65,7 +66,7 @@ def handle_elect(core: ControllerCore, call: ControllerCall) -> Steps:
 def _read(
     core: ControllerCore, call: ControllerCall, protocol_version: ProtocolVersion
 ) -> tuple[BrokerGroup, int, bool, bool]:
-    """(group, broker id or -1, whether it was designated, consent to loss)"""
+    """Return (group, broker id or -1, whether an operator names it, whether a loss is allowed)."""
     if protocol_version is ProtocolVersion.G1:
         old = decode_header(g1.ElectMasterHeaderV50, call.request.ext)
         group = core.context.find(old.clusterName, old.brokerName, call.session_id)
@@ -86,11 +87,12 @@ def _read(
 def _ended(
     core: ControllerCore, group: BrokerGroup, broker_id: int, connection: int
 ) -> UpdateBroker | None:
-    """A master of ours asks only while it does not act as one. When its log has this epoch already,
-    it needs a new one (defects, part 2.4).
+    """Return the command that ends a master's role if the master itself asks for an election.
 
-    Over the connection of its last heartbeat, that is: there the question is newer than any lease.
-    Over another one it may have been under way since before the present lease was given.
+    An EpochMQ master asks only while it does not act as master. If its log already has this epoch,
+    it needs a new one (defects, part 2.4). The request must arrive over the connection of its last
+    heartbeat; then it is newer than any lease. A request over another connection may be older than
+    the present lease.
     """
     live = core.context.live.get(group.key, broker_id)
     if live is None or not live.leased or group.master != broker_id:
@@ -115,7 +117,9 @@ def _ended(
 def _designate(
     core: ControllerCore, group: BrokerGroup, by: By, protocol_version: ProtocolVersion
 ) -> Steps:
-    """Check what can be checked before a master is asked to go, then wait for the change."""
+    """Check the wanted replica before the master is asked to step down, then wait for
+    the change.
+    """
     context = core.context
     assert by.wanted is not None
     failed = number(protocol_version, Failure.ELECT)
@@ -160,7 +164,7 @@ def _reply(code: int, group: BrokerGroup, protocol_version: ProtocolVersion) -> 
 
 
 def _body(group: BrokerGroup, protocol_version: ProtocolVersion) -> bytes:
-    """Ids are the brokers' own, the master's too; 5.0 is shown 0 for the master."""
+    """Return the members with their ids, for 5.0 with id 0 for the master."""
     shown = protocol_version is ProtocolVersion.G1
     addrs = {
         (shown_id(group, number) if shown else number): replica.address

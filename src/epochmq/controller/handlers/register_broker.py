@@ -1,9 +1,10 @@
-"""CONTROLLER_REGISTER_BROKER 1003 of 5.1.1 and later: a broker with a number comes online.
+"""CONTROLLER_REGISTER_BROKER 1003, and the requests for broker ids (1012, 1013).
 
-A number that the controllers do not know is adopted: they may have been wiped (defects, part 2.9).
-Nobody is elected by that alone. A master that registers is a new process, and its old epoch must
-not go on (part 2.4): it is master no more, and the group is elected anew under a fresh epoch. While
-the process before it may hold a lease the new one is refused; it asks again.
+A broker with an id that the controllers do not know is adopted, because the controllers may have
+lost their data (defects, part 2.9). That alone elects no master. A master that registers is a new
+process, and its old epoch must not go on (part 2.4). It is not master any more, and the group
+elects a master under a new epoch. While the process before may hold a lease, the new process is
+refused and asks again.
 """
 
 from epochmq.base import limits
@@ -45,6 +46,7 @@ _CODES = {
 
 
 def handle_register(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Register a broker that has an id, and return the master and the sync-state set."""
     header = decode_header(RegisterBrokerToControllerHeader, call.request.ext)
     key = header.clusterName, header.brokerName
     replica_identity.check_names(*key, header.brokerAddress)
@@ -60,7 +62,7 @@ def handle_register(core: ControllerCore, call: ControllerCall) -> Steps:
     yield from update(core, call, key, told)
     live = core.context.live.get(key, told.broker_id)
     if live is not None and not known:
-        # What it told before was of an epoch that it has left only now (ADR 0044).
+        # Earlier reports belong to an epoch that the broker left only now (ADR 0044).
         live.report = LogReport()
     yield ConfirmLeadership()
     group = core.context.machine.groups.get(key)
@@ -71,9 +73,9 @@ def handle_register(core: ControllerCore, call: ControllerCall) -> Steps:
 
 
 def update(core: ControllerCore, call: ControllerCall, key: Key, told: Told) -> Steps:
-    """Record what is new about a replica, and that it lives; the reply is of no use.
+    """Record what is new about a replica, and that it lives; the reply is not used.
 
-    Meanwhile nothing else is recorded about the replica, for that would be of before.
+    During this time no other command about the replica is proposed, because it would be older.
     """
     group = core.context.machine.groups[key]
     replica = group.replicas.get(told.broker_id)
@@ -92,10 +94,10 @@ def update(core: ControllerCore, call: ControllerCall, key: Key, told: Told) -> 
 
 
 def touch(core: ControllerCore, call: ControllerCall, key: Key, told: Told) -> None:
-    """A request is a sign of life too, of a log not yet known."""
+    """Note that the broker lives; its log is not known yet."""
     context = core.context
     if told.session is None:
-        context.live.forget(key, told.broker_id)  # what is known is of the process before
+        context.live.forget(key, told.broker_id)  # the entry belongs to the process before
     else:
         context.live.forget_other(key, told.broker_id, told.session)
     live = context.live.heard(
@@ -106,7 +108,7 @@ def touch(core: ControllerCore, call: ControllerCall, key: Key, told: Told) -> N
 
 
 def _check_newest(core: ControllerCore, key: Key, told: Told, session_id: int) -> None:
-    """Refuse what the same process said before what it told over a newer connection."""
+    """Refuse an older request of a process that already sent one over a newer connection."""
     live = core.context.live.get(key, told.broker_id)
     if live is not None and live.session == told.session:
         if core.context.live.is_late(key, told.broker_id, session_id):
@@ -162,21 +164,22 @@ def _header(core: ControllerCore, group: BrokerGroup) -> RegisterBrokerToControl
     return header
 
 
-# Register g1 ---------------------------------------------------------------------------------
-# CONTROLLER_REGISTER_BROKER 1003 of 5.0: one request gives a number, and a master if need be.
+# Registration in 5.0 -------------------------------------------------------------------------
+# CONTROLLER_REGISTER_BROKER 1003 of 5.0: one request gives an id, and elects a master if needed.
 #
-# A replica is its address here. Upstream hands out a recorded master without looking whether it
-# lives (rocketmq#5631); here a dead one is replaced first, by the rules of any election.
+# The address identifies a replica. RocketMQ returns the recorded master without checking that it
+# lives (rocketmq#5631). Here a dead master is replaced first, by the rules of any election.
 
 
 TRIES = 5
-"""Others may take the next number in the meantime."""
+"""Other brokers may take the next id in the meantime."""
 
 ELECTION_MS = 2_600
 """Callers give up after three seconds."""
 
 
 def handle_register_g1(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Register a broker of 5.0: give it an id, and elect a master if there is none."""
     header = decode_header(RegisterBrokerHeaderV50, call.request.ext)
     key = header.clusterName, header.brokerName
     replica_identity.check_names(*key, header.brokerAddress)
@@ -195,7 +198,7 @@ def handle_register_g1(core: ControllerCore, call: ControllerCall) -> Steps:
 
 
 def _number(core: ControllerCore, key: Key, address: str) -> Steps:
-    """Find or give the caller's number."""
+    """Find the caller's id, or give it one."""
     for _ in range(TRIES):
         group = core.context.machine.groups.get(key)
         if group is not None and group.by_addr(address) is not None and group.by_address:
@@ -239,7 +242,7 @@ def _report(
 def _reply(
     core: ControllerCore, group: BrokerGroup, caller: BrokerReplica, *, made_master: bool
 ) -> Reply:
-    """The caller is shown as 0 only when this very call made it master."""
+    """Return the answer. The caller has id 0 only if this request made it the master."""
     master = group.master_replica() if core.context.has_master(group) else None
     is_master = master is not None and master.id == caller.id and made_master
     header = RegisterBrokerResponseHeaderV50(
@@ -254,9 +257,10 @@ def _reply(
 
 
 # Broker id -----------------------------------------------------------------------------------
-# CONTROLLER_GET_NEXT_BROKER_ID 1012 and CONTROLLER_APPLY_BROKER_ID 1013: numbers for new replicas.
+# CONTROLLER_GET_NEXT_BROKER_ID 1012 and CONTROLLER_APPLY_BROKER_ID 1013: ids for new replicas.
 #
-# Two brokers may be shown the same number; who applies first has it, the other asks again.
+# Two brokers may get the same next id. The first one that applies for it has it; the other one
+# asks again.
 
 
 _ID_CODES = {
@@ -266,6 +270,7 @@ _ID_CODES = {
 
 
 def handle_next_id(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Return the next broker id of a group (1012)."""
     header = decode_header(GetNextBrokerIdHeader, call.request.ext)
     yield ConfirmLeadership()
     group = core.context.machine.groups.get((header.clusterName, header.brokerName))
@@ -276,6 +281,7 @@ def handle_next_id(core: ControllerCore, call: ControllerCall) -> Steps:
 
 
 def handle_apply_id(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Give a broker id to the applicant (1013); 2014 if another broker has it."""
     header = decode_header(ApplyBrokerIdHeader, call.request.ext)
     replica_identity.check_names(header.clusterName, header.brokerName, header.registerCheckCode)
     replica_identity.check_word(header.incarnation or "")

@@ -1,4 +1,4 @@
-"""CONTROLLER_GET_REPLICA_INFO 1004: who is master, as brokers poll it."""
+"""CONTROLLER_GET_REPLICA_INFO 1004 (brokers poll the master) and GET_METADATA_INFO 1005."""
 
 from epochmq.base.errors import Refused
 from epochmq.controller.controller_core import ControllerCore
@@ -16,6 +16,7 @@ UNKNOWN_ID = -1
 
 
 def handle_replica_info(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Return the master and the sync-state set of a group (1004)."""
     yield ConfirmLeadership()
     if protocol_version_of(call.request) is ProtocolVersion.G1:
         return _by_address(core, call)
@@ -55,11 +56,11 @@ def _unknown(name: str) -> Refused:
 
 
 # Metadata ------------------------------------------------------------------------------------
-# CONTROLLER_GET_METADATA_INFO 1005: who leads; every controller answers, at once.
+# CONTROLLER_GET_METADATA_INFO 1005: the leader. Every controller answers at once.
 
 
 def handle_metadata(core: ControllerCore, call: ControllerCall) -> Reply:
-    """The leader is named by whoever knows it; who leads says so only when it has taken over."""
+    """Return the leader, if it is known; a new leader names itself only when it has taken over."""
     context = core.context
     leader = context.leader_id
     if leader == context.peers.self_id and not context.leads:

@@ -1,10 +1,11 @@
-"""CONTROLLER_ALTER_SYNC_STATE_SET 1001: the master's new sync-state set.
+"""CONTROLLER_ALTER_SYNC_STATE_SET 1001 and CONTROLLER_GET_SYNC_STATE_DATA 1006.
 
-The checks and their order are RocketMQ's; which failed first decides the code. A repeat of what
-was committed is a success for our brokers, and for others the number they know (section 12.3).
+The checks of a new set and their order are RocketMQ's; the first check that fails decides the code.
+A repeat of a committed set is a success for EpochMQ's brokers, and has RocketMQ's code for others
+(section 12.3).
 
-Our brokers also propose the set as it is, to learn what became of a proposal that nobody answered:
-that moves the set's epoch (KIP-497), after which the older proposal is out of date.
+An EpochMQ broker also proposes the present set, to learn the result of a proposal without an
+answer. That raises the epoch of the set (KIP-497), so the older proposal is out of date.
 """
 
 from msgspec.structs import replace
@@ -46,10 +47,11 @@ from epochmq.wire.headers import controller_headers as g1
 from epochmq.wire.headers import controller_headers as g2
 
 _NOBODY = -1
-"""Stands for an address or number that nobody has."""
+"""An address or id that no broker has."""
 
 
 def handle_alter(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Replace the sync-state set of a group (1001)."""
     protocol_version = protocol_version_of(call.request)
     if protocol_version is ProtocolVersion.G1:
         group, event, ours = _read_g1(core, call)
@@ -65,7 +67,7 @@ def handle_alter(core: ControllerCore, call: ControllerCall) -> Steps:
         event = replace(event, settle=True)
         refusal = alter_refusal(group, event)
     if not event.settle and (refusal is None or refusal is Refusal.WITHOUT_MASTER):
-        # RocketMQ looks who lives before it looks for the master in the set.
+        # RocketMQ checks liveness before it checks that the master is in the set.
         for broker_id in event.members:
             if core.context.may_live_until(group, broker_id) <= core.context.now:
                 raise Refused(
@@ -127,10 +129,11 @@ def _id_of(group: BrokerGroup | None, address: str) -> int:
 
 
 # Sync state ----------------------------------------------------------------------------------
-# CONTROLLER_GET_SYNC_STATE_DATA 1006: groups as tools show them, in both generations' shape.
+# CONTROLLER_GET_SYNC_STATE_DATA 1006: groups as tools show them, for both protocol versions.
 
 
 def handle_sync_state(core: ControllerCore, call: ControllerCall) -> Steps:
+    """Return the state of the named groups (1006); unknown groups are left out."""
     if not call.request.body:
         raise Refused(ResponseCode.SYSTEM_ERROR, "the body names no broker groups")
     names = decode_body(list[str], call.request.body)
@@ -148,7 +151,9 @@ def handle_sync_state(core: ControllerCore, call: ControllerCall) -> Steps:
 
 
 def _keys(core: ControllerCore, name: str, cluster: str) -> list[Key]:
-    """The groups of that name, the one of `cluster`, which our brokers tell, first."""
+    """Return the groups of that name, the one of `cluster` first; EpochMQ's brokers send the
+    cluster.
+    """
     keys = core.context.machine.by_name.get(name, [])
     return sorted(keys, key=lambda key: key[0] != cluster)
 

@@ -1,1 +1,1 @@
-"""The controller process: its node, its connections, its Raft links."""
+"""The controller process: its node, its connections, and its links to other controllers."""

@@ -1,8 +1,8 @@
-"""A whole controller without any waiting: Raft, state machine and decisions, composed.
+"""A whole controller without waiting: Raft, state machine and core.
 
-The service and the simulator drive it alike: give it requests, bytes of other controllers, ticks
-and results; carry out the effects of `take`; when `pending_sync` gives a call, run it anywhere and
-report with `synced`.
+The service and the simulator use it in the same way: they pass requests, bytes of other
+controllers, ticks and results, execute the effects of `pop_effects`, run the call of `pending_sync`
+anywhere, and report its end with `synced`.
 """
 
 from collections.abc import Callable
@@ -34,11 +34,11 @@ from epochmq.wire.command import Command
 JOURNAL = "raft"
 
 Effect = raft.SendBytes | SendReply | Notify | Dial
-"""What the driver carries out."""
+"""The effects that the service executes."""
 
 
 class ControllerNode:
-    """One controller. `now` is this machine's monotonic time in ms, everywhere."""
+    """One controller. Every `now` is the machine's monotonic time in ms."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ControllerNode:
         self.core = ControllerCore(self.machine, options, HANDLERS, config=config, safe=safe)
         self._effects: list[Effect] = []
         self._proposed: dict[int, tuple[int, int]] = {}
-        """By index: (term, ticket) of commands of ours that are not applied yet."""
+        """By index: (term, ticket) of own commands that are not applied yet."""
         self._compacted = 0
         self._watch = GroupWatch(options, raft_node)
         self._jumps = Jumps()
@@ -73,9 +73,13 @@ class ControllerNode:
         config: ConfigFile | None = None,
         safe: Safeguards = SAFE,
     ) -> "ControllerNode":
-        """The controller that `disk` remembers, or a new one; blocks while its log is read.
+        """Open the controller on `disk`, or create it; blocks while the log is read.
 
-        With an empty disk a member of a group has no vote until the group confirms it.
+        With an empty disk, a member of a group has no vote until the group confirms it.
+
+        Raises:
+            StoreDamaged: the log cannot be trusted.
+            StoreInUse: another process uses the directory.
         """
         peers = options.peers()
         names = tuple(sorted(peers.addresses))
@@ -94,15 +98,16 @@ class ControllerNode:
         return cls(raft_node, options, now, config=config, journal=journal, safe=safe)
 
     def close(self, *, clean: bool = False) -> None:
-        """Let go of the journal's file and lock; `clean` as in `Journal.close`."""
+        """Release the journal's file and lock; `clean` as in `Journal.close`."""
         if self._journal is not None:
             self._journal.close(clean=clean)
 
     # Input ------------------------------------------------------------------------------------
 
     def look_at_clocks(self, now: int, wall: int) -> bool:
-        """Before anything else that happens: whether time went by that the monotonic clock did not
-        count. Then this controller vouches for nothing until a majority said that it leads still.
+        """Compare both clocks before each event. Return whether time passed that was not counted.
+
+        Then this controller gives no guarantees until a majority confirmed that it still leads.
         """
         if not self._jumps.look(now, wall):
             return False
@@ -112,32 +117,35 @@ class ControllerNode:
         return True
 
     def request(self, token: int, request: Command, session_id: int, now: int) -> None:
-        """A request; an `SendReply` with this token follows, for one-way requests too."""
+        """Handle a request; a `SendReply` with this token follows, for one-way requests as well."""
         self._look_at_raft()
         self.core.request(token, request, session_id, now)
         self._run(now)
 
     def receive(self, data: bytes, now: int, sender: str | None = None) -> None:
-        """Bytes of `sender`; `PeerError` when they make no sense, or are of another node."""
+        """Handle bytes of another controller. Raises `PeerError` if they are invalid or of another
+        node.
+        """
         self.raft.receive(data, now, sender)
         self._run(now)
 
     def channel_closed(self, session_id: int, now: int) -> None:
+        """Note that a connection closed."""
         self.core.channel_closed(session_id, now)
         self._run(now)
 
     def dialed(self, ticket: int, refused: bool, now: int) -> None:
-        """The end of a `Dial`; `refused` only when the port refused."""
+        """Handle the end of a `Dial`; `refused` only if the port refused."""
         self.core.dialed(ticket, refused, now)
         self._run(now)
 
     def notified(self, ticket: int, acknowledged: bool, now: int) -> None:
-        """The end of a `Notify` that asked for it."""
+        """Handle the end of a `Notify` with acknowledgement."""
         self.core.notified(ticket, acknowledged, now)
         self._run(now)
 
     def tick(self, now: int) -> None:
-        """Call it at `next_deadline`; earlier does no harm."""
+        """Do what is due; call it at `next_deadline`. An earlier call does no harm."""
         self.raft.tick(now)
         self._run(now)
         self._look_at_raft()
@@ -145,28 +153,31 @@ class ControllerNode:
         self._run(now)
 
     def next_deadline(self) -> int:
+        """Return when `tick` must be called (monotonic ms)."""
         return min(self.raft.next_deadline(), self.core.next_deadline())
 
     def pending_sync(self) -> Callable[[], None] | None:
-        """See `RaftNode.pending_sync`: when the call raises, the controller must be stopped."""
+        """See `RaftNode.pending_sync`: if the call raises an error, the controller must stop."""
         return self.raft.pending_sync()
 
     def synced(self, now: int) -> None:
+        """Note that the call of `pending_sync` has finished."""
         self.raft.synced(now)
         self._run(now)
 
     def pop_effects(self) -> list[Effect]:
-        """Effects to carry out now, in their order."""
+        """Return the effects to execute now, in order."""
         effects, self._effects = self._effects, []
         return effects
 
     def statistics(self) -> dict[str, object]:
+        """Return the state of Raft and of the core."""
         return {**self.raft.statistics(), **self.core.statistics()}
 
     # Inside -----------------------------------------------------------------------------------
 
     def _run(self, now: int) -> None:
-        """Carry effects between Raft and the core until neither has any."""
+        """Pass effects between Raft and the core until there are none."""
         while True:
             from_raft = self.raft.pop_effects()
             if from_raft:
@@ -187,7 +198,7 @@ class ControllerNode:
         self._compact()
 
     def _look_at_raft(self) -> None:
-        """Who leads, and until when we surely do: anew for each thing that happens."""
+        """Read the leader and the end of its lease; done anew for each event."""
         self.core.context.leader_id = self.raft.leader_id
         self.core.context.leader_until = self.raft.lease_until_ms
 
@@ -235,7 +246,7 @@ class ControllerNode:
 
 
 def raft_options(options: ControllerOptions) -> RaftOptions:
-    """Raft's times; its lease ends two fifths of an election timeout before another can lead."""
+    """Return Raft's times; its lease ends 2/5 of an election timeout before another can lead."""
     return RaftOptions(
         election_timeout_ms=options.election_timeout_millis,
         heartbeat_ms=options.raft_heartbeat_millis,

@@ -1,4 +1,4 @@
-"""Connections to the other controllers, and a knock at a broker's door."""
+"""Connections to the other controllers, and the connection attempt of the liveness probe."""
 
 import asyncio
 import logging
@@ -16,19 +16,19 @@ log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_MS = 1_000
 PAUSE_MS = 200
-"""Between attempts to connect."""
+"""Pause between attempts to connect."""
 WAITING_MAX = 256
-"""Messages that wait for a connection; Raft repeats what is lost."""
+"""Messages that wait for a connection; Raft repeats lost messages."""
 KNOCK_TIMEOUT_MS = 500
 LINK = "link"
-"""Header field of a message of Raft: the word of its connection."""
+"""Header field of a Raft message: the random name of its connection."""
 
 
 class RaftLink:
-    """One-way messages to one controller, in order; lost while there is no connection.
+    """Sends one-way messages to one controller in order; they are lost without a connection.
 
-    Each connection has a word that goes with every message: by it the other controller can ask
-    whether the connection is ours, see raft_sessions.py.
+    Each connection has a random name, which is sent with every message. With it the other
+    controller can ask whether the connection belongs to this controller; see `raft_sessions.py`.
     """
 
     def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
@@ -40,10 +40,11 @@ class RaftLink:
         self._connecting: asyncio.Task[None] | None = None
 
     def is_own(self, word: str) -> bool:
-        """Whether a connection with this word is the present one."""
+        """Whether the present connection has this name."""
         return word == self._word
 
     def send(self, data: bytes) -> None:
+        """Send a message, or keep it until there is a connection."""
         if self._peer is not None and not self._peer.session.closed:
             self._write(self._peer, data)
             return
@@ -51,7 +52,7 @@ class RaftLink:
         self._begin_to_connect()
 
     async def ask(self, question: Command, timeout_ms: int) -> Command:
-        """Ask the controller at the configured address; `NotReachable` when it cannot be."""
+        """Send a request to the configured address. Raises `NotReachable` if there is no answer."""
         if self._peer is None or self._peer.session.closed:
             await asyncio.wait([self._begin_to_connect()], timeout=timeout_ms / 1000)
         if self._peer is None or self._peer.session.closed:
@@ -80,6 +81,7 @@ class RaftLink:
             self._connecting = None
 
     async def close(self) -> None:
+        """Close the connection."""
         task, self._connecting = self._connecting, None
         if task is not None:
             task.cancel()
@@ -89,7 +91,7 @@ class RaftLink:
 
 
 async def is_refused(address: str) -> bool:
-    """Whether `address` refuses connections; False for everything else that may happen."""
+    """Whether `address` refuses connections; False for any other result."""
     try:
         host, port = parse_addr(address)
         async with asyncio.timeout(KNOCK_TIMEOUT_MS / 1000):

@@ -1,7 +1,7 @@
-"""A running controller: the node behind a port, its disk thread, its connections to the others.
+"""A running controller: its port, its disk thread, and its connections to other controllers.
 
-It decides nothing: what sockets, the disk and the clock bring goes into the node, and the node's
-effects are carried out at the end of the loop's turn.
+It decides nothing. Events of sockets, disk and clock go to the node; the node's effects are
+executed at the end of the turn.
 """
 
 import asyncio
@@ -51,14 +51,14 @@ log = logging.getLogger(__name__)
 
 NOTIFY_TIMEOUT_MS = 1_000
 RESOURCES_PAUSE_MS = 100
-"""Before the journal is written again, after there was no descriptor or no memory for it."""
+"""Pause before the journal is written again, after file descriptors or memory were missing."""
 PROOF_TIMEOUT_MS = 1_000
 ASKER = "asker"
-"""Header field of RAFT_LINK: the controller to which the connection leads."""
+"""Header field of RAFT_LINK: the controller that the connection leads to."""
 
 
 class Controller:
-    """Start it, and it takes part until it is stopped. `failed` is set when it cannot go on."""
+    """A running controller, from `start` until `stop`. `failed` is set when it cannot go on."""
 
     def __init__(self, options: ControllerOptions, *, clock: Clock | None = None) -> None:
         self._clock = clock or RealClock()
@@ -82,9 +82,11 @@ class Controller:
         self._node_is_open = False
 
     async def start(self) -> None:
-        """Read the log and begin; requests may be given to `handle` from now on.
+        """Read the log and start; after that `handle` accepts requests.
 
-        Errors: `StoreDamaged`, `StoreInUse` and other `EnvironmentFault`s, one clear line each.
+        Raises:
+            StoreDamaged, StoreInUse: the log cannot be used.
+            EnvironmentFault: any other problem, with one clear line each.
         """
         configure_part(
             "epochmq.controller",
@@ -124,14 +126,14 @@ class Controller:
     # Requests ---------------------------------------------------------------------------------
 
     def table(self) -> dict[int, Handler]:
-        """Handlers for a `Dispatcher`, by request code."""
+        """Return the handlers for a `Dispatcher`, by request code."""
         found: dict[int, Handler] = dict.fromkeys(map(int, HANDLERS), self.handle)
         found[int(RequestCode.RAFT_MESSAGE)] = self._receive
         found[int(RequestCode.RAFT_LINK)] = self._answer_link
         return found
 
     def handle(self, command: Command, session: Session, now: int) -> Held:
-        """Take a request; it is answered later, in this turn of the loop at the earliest."""
+        """Handle a request; the answer is sent at the end of this turn or later."""
         self._check_running()
         if session.id not in self._sessions:
             self._sessions.add(session.id)
@@ -147,7 +149,7 @@ class Controller:
             raise Refused(ResponseCode.CONTROLLER_NOT_LEADER, "this controller has stopped")
 
     def _receive(self, command: Command, session: Session, now: int) -> Held:
-        """A message of Raft; it counts once it is known whose connection this is."""
+        """Handle a Raft message; it counts only when the owner of the connection is known."""
         self._check_running()
         data = bytes(command.body)
         known = self._raft_sessions.sender_of(session.id)
@@ -174,7 +176,7 @@ class Controller:
         self._soon()
 
     async def _prove(self, session: Session, sender: str, word: str) -> None:
-        """Ask `sender` at its configured address whether this connection is its own."""
+        """Ask `sender` at its configured address whether this connection belongs to it."""
         own_id = self.options.peers().self_id
         question = request(RequestCode.RAFT_LINK, {ASKER: own_id, LINK: word})
         try:
@@ -206,7 +208,7 @@ class Controller:
         return Reply(ResponseCode.SYSTEM_ERROR, "this controller knows nothing of that connection")
 
     def _fail(self, error: EnvironmentFault) -> None:
-        """Take no further part; `main` ends the process with one line."""
+        """Stop working after a failure; `main` ends the process with one line."""
         log.critical("the controller stops: %s", error)
         self._stopped = True
         if not self.failed.done():
@@ -219,10 +221,10 @@ class Controller:
             self.node.channel_closed(session.id, self._now())
             self._soon()
 
-    # The loop ---------------------------------------------------------------------------------
+    # Clocks and effects -----------------------------------------------------------------------
 
     def _now(self) -> int:
-        """The time for the node; it has looked at both clocks then."""
+        """Return the time for the node, after the node compared both clocks."""
         now = self._clock.now_ms()
         if self.node.look_at_clocks(now, self._clock.wall_ms()):
             log.warning(
@@ -237,7 +239,7 @@ class Controller:
             asyncio.get_running_loop().call_soon(self._carry_out)
 
     def _carry_out(self) -> None:
-        """Do all that the node wants done, and set the clock for the next time."""
+        """Execute all effects of the node, and set the timer for its next deadline."""
         self._scheduled = False
         if self._stopped:
             return
@@ -269,7 +271,7 @@ class Controller:
         self._carry_out()
 
     async def _sync(self, call: Callable[[], None]) -> None:
-        """Nothing that depends on the disk leaves before this is done."""
+        """Write to disk; messages that depend on the write are sent only after it."""
         waits = False
         while True:
             try:
@@ -281,7 +283,7 @@ class Controller:
                 waits = True
                 await asyncio.sleep(RESOURCES_PAUSE_MS / 1000)
             except EnvironmentFault as error:
-                # What the failed sync covered may be lost; to go on would be to break a promise.
+                # The data of the failed sync may be lost, so the controller must not go on.
                 self._fail(error)
                 return
         if waits:
@@ -319,7 +321,9 @@ def _config_file(options: ControllerOptions) -> ConfigFile:
 
 
 def _with_saved(options: ControllerOptions, config: ConfigFile) -> ControllerOptions:
-    """What was changed at runtime, over the file; the replicated switch lives elsewhere."""
+    """Apply the changes made at run time to the options; the replicated switch is not
+    among them.
+    """
     saved = {key: text for key, text in config.load().items() if key != UNCLEAN}
     return change(options, saved)
 
@@ -327,7 +331,8 @@ def _with_saved(options: ControllerOptions, config: ConfigFile) -> ControllerOpt
 class EmbeddedController:
     """A controller in the process of a name server.
 
-    It shares that one's port when it is its own, and listens on its own otherwise.
+    It shares the name server's port if that is its own port too, and listens on its own port
+    otherwise.
     """
 
     def __init__(self, options: ControllerOptions, *, shared_port: int) -> None:
@@ -336,17 +341,19 @@ class EmbeddedController:
         self._own = None if port == shared_port else _server(options)
 
     async def start(self) -> None:
+        """Start the controller, and its own port if it has one."""
         await self.controller.start()
         if self._own is not None:
             await _listen(self._own, self.controller)
 
     async def stop(self) -> None:
+        """Stop the controller and its own port."""
         await self.controller.stop()
         if self._own is not None:
             await self._own.stop()
 
     def table(self) -> dict[int, Handler]:
-        """The requests that the name server is to take for it."""
+        """Return the handlers that the name server serves for it; empty if it has its own port."""
         return {} if self._own is not None else self.controller.table()
 
 
@@ -355,7 +362,7 @@ def _server(options: ControllerOptions) -> RemotingServer:
 
 
 async def _listen(server: RemotingServer, controller: Controller) -> str:
-    """Serve on the controller's own address; returns where that is."""
+    """Listen on the controller's own address. Return that address."""
     options = controller.options
     host, port = parse_addr(options.peers().own_address)
     bound = options.bind_address or host
@@ -368,7 +375,7 @@ async def _listen(server: RemotingServer, controller: Controller) -> str:
 
 
 async def main(options: ControllerOptions) -> None:
-    """Serve until SIGTERM or Ctrl-C, or until it cannot go on. Errors as `Controller.start`."""
+    """Run a controller until SIGTERM or Ctrl-C, or until it fails. Errors as `Controller.start`."""
     controller = Controller(options)
     server = _server(options)
     with stop_on_signals() as stop, server_process():

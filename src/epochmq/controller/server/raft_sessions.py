@@ -1,9 +1,9 @@
-"""Which incoming connections are those of configured controllers.
+"""Which incoming connections belong to configured controllers.
 
-A message of Raft names its sender, and anybody can write a name. So before a connection's first
-message counts, the controller named is asked at its configured address whether the connection is
-its own; it knows by a word that it draws for each connection and sends along. Who cannot answer
-at that address has no part in Raft.
+A Raft message names its sender, but any client can write such a name. So before the first message
+of a connection counts, the named controller is asked at its configured address whether the
+connection is its own. It recognises the random name that it sends over each connection. A client
+that cannot answer at that address has no part in Raft.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from epochmq.base import limits
 
 @dataclass
 class _Question:
-    """A connection whose owner is being asked for."""
+    """A connection whose owner is being asked."""
 
     sender: str
     messages: list[bytes] = field(default_factory=list)
@@ -22,20 +22,20 @@ class _Question:
 
 
 class RaftSessions:
-    """Incoming connections by the ids of their sessions."""
+    """Incoming connections, by session id."""
 
     def __init__(self) -> None:
         self._proven: dict[int, str] = {}
         self._questions: dict[int, _Question] = {}
         self._open: Counter[str] = Counter()
-        """By controller: connections in question that claim to be its own."""
+        """By controller: connections in question that claim to belong to it."""
 
     def sender_of(self, session_id: int) -> str | None:
-        """Whose connection it is; None while that is not known."""
+        """Return the owner of the connection, or None if it is not known."""
         return self._proven.get(session_id)
 
     def hold(self, session_id: int, sender: str, data: bytes) -> bool:
-        """Keep a message until it is known whose it is; True: `sender` has to be asked now."""
+        """Keep a message until its sender is known. Return True if `sender` must be asked now."""
         question = self._questions.get(session_id)
         asks = question is None and self._open[sender] < limits.RAFT_QUESTIONS_MAX
         if asks:
@@ -50,7 +50,7 @@ class RaftSessions:
         return asks
 
     def prove(self, session_id: int) -> list[bytes]:
-        """It is the controller's that was asked; the messages that were kept, in their order."""
+        """Note that the connection belongs to the controller. Return the kept messages in order."""
         question = self._drop_question(session_id)
         if question is None:
             return []
@@ -58,7 +58,7 @@ class RaftSessions:
         return question.messages
 
     def forget(self, session_id: int) -> None:
-        """The connection ended, or nobody could say whose it is: what was kept is lost."""
+        """Drop the kept messages, after the connection ended or its owner could not be found."""
         self._drop_question(session_id)
         self._proven.pop(session_id, None)
 

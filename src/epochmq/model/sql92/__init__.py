@@ -1,4 +1,4 @@
-"""The SQL92 filters of subscriptions: text to a function over a message's properties."""
+"""SQL92 filters of subscriptions: they are compiled to functions over message properties."""
 
 from epochmq.model.sql92.evaluate import Sql92Filter, compile_filter
 from epochmq.model.sql92.syntax import SqlError

@@ -1,9 +1,10 @@
-"""An SQL92 filter as a function made of closures; no text is ever run as code.
+"""Evaluates an SQL92 filter as a tree of closures; no text is executed as code.
 
-Three-valued: true, false, None for unknown; only true selects a message. Properties are strings.
-Next to a number a property is read as one; where it is none the whole filter gives unknown, even
-inside NOT or OR, as upstream abandons the message then. Two differences from upstream, both where
-it would abandon: an integer literal may meet a property with a fraction, or one beyond 32 bits.
+Logic has three values: true, false, and None for unknown. Only true selects a message. Properties
+are strings. Compared with a number, a property is read as a number. If it is no number, the whole
+filter is unknown, even inside NOT or OR, because RocketMQ stops evaluating then. There are two
+differences from RocketMQ, in cases where it would stop: an integer literal may be compared with a
+property that has a fraction, or with one beyond 32 bits.
 """
 
 import re
@@ -34,18 +35,18 @@ _double = re.compile(
 
 
 class _Mismatch(Exception):
-    """Values that cannot be compared; ends the evaluation of the whole filter."""
+    """Values that cannot be compared; it ends the evaluation of the whole filter."""
 
 
 class Sql92Filter:
-    """A compiled filter. Calling it with a message's properties never raises."""
+    """A compiled filter. Calling it with the properties of a message never raises an error."""
 
     __slots__ = ("_root", "nodes")
 
     def __init__(self, root: Node) -> None:
         self._root = _step(root)
         self.nodes = _count(root)
-        """Conditions and values in it: what one call costs at most."""
+        """Number of conditions and values in it: the largest cost of one call."""
 
     def __call__(self, props: Mapping[str, str]) -> bool | None:
         try:
@@ -56,7 +57,7 @@ class Sql92Filter:
 
 
 def compile_filter(text: str) -> Sql92Filter:
-    """The filter of `text`; SqlError when it is none."""
+    """Return the filter for `text`. Raises `SqlError` if it is invalid."""
     return Sql92Filter(parse(text))
 
 
@@ -140,7 +141,11 @@ def _in(name: str, values: frozenset[str], negated: bool) -> _Step:
 
 
 def _text(op: str, operand: _Step, search: str, negated: bool) -> _Step:
-    """Missing, not a string, or an empty search: false, negated or not (as upstream)."""
+    """Return the step of a text search: false if the operand is missing or no string, or the search
+    is empty.
+
+    It is false then also with NOT, as in RocketMQ.
+    """
     test = _TEXT[op]
 
     def run(props: Mapping[str, str]) -> Value:
@@ -166,7 +171,11 @@ def _same_text(name: str, text: str) -> _Step:
 
 
 def _equal(left: _Step, right: _Step) -> _Step:
-    """Unknown when only the left is missing, false when only the right is, true when both are."""
+    """Return the step of an equality.
+
+    The result is unknown if only the left side is missing, false if only the right side is, and
+    true if both are.
+    """
 
     def run(props: Mapping[str, str]) -> Value:
         one, other = left(props), right(props)
@@ -187,7 +196,7 @@ def _same(one: Value, other: Value) -> bool:
 
 def _same_truth(one: Value, other: Value) -> bool:
     if isinstance(one, bool) and isinstance(other, str):
-        raise _Mismatch  # upstream reads a string as a truth value on the left side only
+        raise _Mismatch  # RocketMQ reads a string as a truth value on the left side only
     if isinstance(one, str):
         return (one.lower() == "true") is other
     return one is other
@@ -224,7 +233,7 @@ def _number(value: Value) -> int | float:
 
 
 def _read_double(text: str) -> float:
-    """The texts Java reads as a double, but for hexadecimal ones."""
+    """Read the texts that Java reads as a double, except hexadecimal ones."""
     match = _double(text)
     if match is None:
         raise _Mismatch
@@ -232,7 +241,9 @@ def _read_double(text: str) -> float:
 
 
 def _order(one: int | float, other: int | float) -> int:
-    """-1, 0 or 1; NaN is above all and equal to itself, a long beside a double becomes one."""
+    """Return -1, 0 or 1. NaN is above all numbers and equal to itself; a float makes
+    both floats.
+    """
     if isinstance(one, float) or isinstance(other, float):
         one, other = float(one), float(other)
         if one != one or other != other:

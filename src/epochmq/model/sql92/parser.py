@@ -1,7 +1,7 @@
-"""SQL92 tokens to a tree: OR, AND, equality, comparison, sign and NOT, in that order of binding.
+"""Parses SQL92 filters: OR, AND, equality, comparison, sign and NOT, from weakest to strongest.
 
-As in upstream's grammar NOT binds tightest: `NOT a = 'x'` is `(NOT a) = 'x'`; brackets help.
-Unlike there, words left over behind a whole filter are an error, not ignored.
+As in RocketMQ's grammar NOT binds strongest: `NOT a = 'x'` is `(NOT a) = 'x'`; brackets change
+that. Unlike in RocketMQ, words that follow a complete filter are an error.
 """
 
 import re
@@ -13,13 +13,13 @@ from epochmq.model.sql92 import syntax
 from epochmq.model.sql92.syntax import Node, SqlError
 
 # Lexer ---------------------------------------------------------------------------------------
-# SQL92 text to tokens.
+# Splits the text of a filter into tokens.
 
 
 _RESERVED = "NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH"
 KEYWORDS = frozenset(_RESERVED.split())
 
-# No piece may be scanned again and again from every character of it: a long one must stay cheap.
+# No part of the pattern may rescan a piece from each of its characters: long pieces must be cheap.
 _token = re.compile(
     r"""
     (?P<space>[ \t\n\r\f]+ | --[^\n\r]* | /\*(?s:.*?)\*/)
@@ -34,7 +34,9 @@ _token = re.compile(
 
 
 class Token(NamedTuple):
-    """`kind` is a keyword, a mark, or one of name, string, number, end; `at` its place."""
+    """One token. `kind` is a keyword, a mark, or one of name, string, number, end; `at` its
+    position.
+    """
 
     kind: str
     value: str | int | float
@@ -42,7 +44,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str) -> list[Token]:
-    """All tokens of `text`, an `end` last; SqlError for what is none, or a text too long."""
+    """Return all tokens of `text`, with `end` as the last. Raises `SqlError` for invalid text."""
     if len(text) > limits.SQL_LENGTH_MAX:
         raise SqlError(f"{len(text)} characters, {limits.SQL_LENGTH_MAX} are allowed")
     found = []
@@ -71,7 +73,7 @@ def _read(group: str, image: str, at: int) -> Token:
 
 def _number(group: str, image: str, at: int) -> int | float:
     if group == "int":
-        # The digits are counted first: turning thousands of them into a number is slow.
+        # The digits are counted first, because the conversion of thousands of digits is slow.
         digits = image.rstrip("lL")
         if digits[0] == "0" and digits != "0":
             raise SqlError("a number with leading zeros", at)
@@ -94,7 +96,7 @@ _LITERALS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
 def parse(text: str) -> Node:
-    """The tree of `text`, a condition; SqlError says what is wrong and where."""
+    """Return the tree of `text`. Raises `SqlError` that says what is wrong and where."""
     return _Sql92Parser(tokens(text)).whole()
 
 
@@ -134,7 +136,7 @@ class _Sql92Parser:
         left = self._comparison()
         outer = self._depth
         while self._kind in ("=", "<>", "IS"):
-            self._deeper()  # each step wraps what is left of it
+            self._deeper()  # each step makes the tree one level deeper
             left = self._equality_step(left)
         self._depth = outer
         return left

@@ -1,7 +1,7 @@
-"""The tree of an SQL92 filter and the rules on what may stand where.
+"""The syntax tree of an SQL92 filter, and the rules for its nodes.
 
-Rules are those of RocketMQ's own filter: only numbers and properties are ordered, only properties
-are looked up in lists, and what is joined by AND, OR, NOT is a condition or a bare property.
+The rules are RocketMQ's: only numbers and properties are ordered, only properties are searched in
+lists, and operands of AND, OR and NOT are conditions or properties.
 """
 
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from epochmq.base.errors import Refused
 
 # Sql92 errors --------------------------------------------------------------------------------
-# The one error of an SQL92 filter.
+# The error of an invalid SQL92 filter.
 
 
 _SUBSCRIPTION_PARSE_FAILED = 23
 
 
 class SqlError(Refused):
-    """A filter that cannot be used; answered with code 23. Says where in the text and why."""
+    """A filter that cannot be used (code 23); the text says where and why."""
 
     def __init__(self, problem: str, at: int | None = None) -> None:
         where = "" if at is None else f" at character {at + 1}"
@@ -31,34 +31,42 @@ Value = bool | int | float | str | None
 
 @dataclass(frozen=True, slots=True)
 class Constant:
+    """A literal."""
+
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
+    """The value of a property."""
+
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Negate:
+    """A number with its sign changed."""
+
     operand: "Node"
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
+    """NOT of a condition."""
+
     operand: "Node"
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A bare property as a condition: unknown when missing, false otherwise (it is a string)."""
+    """A property as a condition: unknown if it is missing, else false, because it is a string."""
 
     operand: Property
 
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """`op` is one of = > >= < <=."""
+    """A comparison; `op` is one of = > >= < <=."""
 
     op: str
     left: "Node"
@@ -67,6 +75,8 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class In:
+    """IN or NOT IN with a list of strings."""
+
     operand: Property
     values: frozenset[str]
     negated: bool
@@ -74,7 +84,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """`op` is CONTAINS, STARTSWITH or ENDSWITH."""
+    """A text search; `op` is CONTAINS, STARTSWITH or ENDSWITH."""
 
     op: str
     operand: "Node"
@@ -84,7 +94,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Logic:
-    """AND (`every`) or OR over two or more conditions; flat, so long chains stay shallow."""
+    """AND (`every`) or OR of two or more conditions; flat, so that long chains are not deep."""
 
     every: bool
     operands: tuple["Node", ...]
@@ -94,14 +104,16 @@ Node = Constant | Property | Negate | Not | Cast | Compare | In | Text | Logic
 
 
 def is_condition(node: Node) -> bool:
-    """Whether `node` gives true, false or unknown."""
+    """Whether `node` has the value true, false or unknown."""
     if isinstance(node, Constant):
         return node.value is None or isinstance(node.value, bool)
     return not isinstance(node, Property | Negate)
 
 
 def condition(node: Node, at: int) -> Node:
-    """`node` as a condition; SqlError for a number, a string or a negative."""
+    """Return `node` as a condition. Raises `SqlError` for a number, a string or a
+    negative value.
+    """
     if isinstance(node, Property):
         return Cast(node)
     if not is_condition(node):
@@ -110,7 +122,7 @@ def condition(node: Node, at: int) -> Node:
 
 
 def equal(left: Node, right: Node, at: int) -> Node:
-    """left = right; NULL has IS NULL instead."""
+    """Return left = right. Raises `SqlError` for NULL, which needs IS NULL."""
     for side in (left, right):
         if isinstance(side, Constant) and side.value is None:
             raise SqlError("nothing is equal to NULL; write IS NULL or IS NOT NULL", at)
@@ -121,7 +133,9 @@ def equal(left: Node, right: Node, at: int) -> Node:
 
 
 def ordered(op: str, left: Node, right: Node, at: int) -> Node:
-    """left < right and its like; only for numbers and properties that hold numbers."""
+    """Return left < right or another order. Raises `SqlError` for anything but numbers and
+    properties.
+    """
     for side in (left, right):
         if is_condition(side) or (isinstance(side, Constant) and isinstance(side.value, str)):
             raise SqlError(f"{op} compares numbers only", at)
@@ -129,7 +143,7 @@ def ordered(op: str, left: Node, right: Node, at: int) -> Node:
 
 
 def between(operand: Node, low: Node, high: Node, negated: bool, at: int) -> Node:
-    """[NOT] BETWEEN low AND high, both ends included."""
+    """Return [NOT] BETWEEN low AND high, with both ends included."""
     if negated:
         sides = (ordered("<", operand, low, at), ordered(">", operand, high, at))
     else:
@@ -143,7 +157,7 @@ def between(operand: Node, low: Node, high: Node, negated: bool, at: int) -> Nod
 
 
 def within(operand: Node, values: list[str], negated: bool, at: int) -> Node:
-    """[NOT] IN (...); only of a property, only strings."""
+    """Return [NOT] IN (...). Raises `SqlError` unless the left side is a property."""
     if not isinstance(operand, Property):
         raise SqlError("IN needs a property on its left", at)
     return In(operand, frozenset(values), negated)

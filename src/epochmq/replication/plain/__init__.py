@@ -1,1 +1,1 @@
-"""Replication without a controller, as before RIP-44: one fixed master, slaves that copy it."""
+"""Plain replication, without a controller, as before RIP-44: one fixed master and its slaves."""

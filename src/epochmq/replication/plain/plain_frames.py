@@ -1,4 +1,4 @@
-"""The frames of plain master and slave, big endian, without any handshake.
+"""The frames of plain replication, big-endian, without a handshake.
 
 slave to master    end of the slave's log i64; the first one says where to begin
 master to slave    offset i64 | body bytes i32 | body; no body is a heartbeat
@@ -20,28 +20,30 @@ HEAD_BYTES = _HEAD.size
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Announces `body_bytes` of log from `offset`."""
+    """The head of `body_bytes` bytes of log from `offset` on."""
 
     offset: int
     body_bytes: int
 
 
 def encode_report(end: int) -> bytes:
+    """Return a report that the slave's log ends at `end`."""
     return _REPORT.pack(end)
 
 
 def decode_reports(data: Buffer) -> tuple[list[int], int]:
-    """All whole reports in `data`, and the bytes they take."""
+    """Return all complete reports in `data`, and the number of bytes they take."""
     whole = len(data) - len(data) % REPORT_BYTES
     return [_REPORT.unpack_from(data, at)[0] for at in range(0, whole, REPORT_BYTES)], whole
 
 
 def encode_head(offset: int, body_bytes: int) -> bytes:
+    """Return the head of a piece of log; `body_bytes` 0 is a heartbeat."""
     return _HEAD.pack(offset, body_bytes)
 
 
 def decode_head(data: Buffer, at: int = 0) -> Head:
-    """The head at `at`, which is whole; `PeerError` for a size that cannot be."""
+    """Decode the complete head at `at`. Raises `PeerError` for an impossible size."""
     offset, body_bytes = _HEAD.unpack_from(data, at)
     if not 0 <= body_bytes <= HA_BODY_BYTES_MAX:
         raise PeerError(f"a master announced {body_bytes} bytes of log")

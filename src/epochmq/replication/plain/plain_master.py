@@ -1,9 +1,9 @@
-"""A plain master: sends its log to whoever asks, counts who has how much.
+"""The master of plain replication: sends its log to slaves, and counts how much they hold.
 
-ASYNC_MASTER acknowledges what it has stored itself; SYNC_MASTER waits until `inSyncReplicas`
-brokers, itself among them, hold a message. Slaves have no names here: each connection counts once.
-Under slave acting master no more count than name servers say are alive, and with fewer in sync than
-a send would wait for it is refused.
+ASYNC_MASTER acknowledges what it stored itself. SYNC_MASTER waits until `inSyncReplicas` brokers,
+including itself, hold a message. Slaves have no names here: each connection counts once. With slave
+acting master, not more slaves count than the name servers report as alive. If fewer are in sync
+than a send needs, the send is refused.
 """
 
 from dataclasses import dataclass, field
@@ -19,21 +19,21 @@ from epochmq.replication.replication_ports import LogView
 
 @dataclass(slots=True, eq=False)
 class PlainLink:
-    """One slave. Times are monotonic."""
+    """The link of one slave. Times are monotonic ms."""
 
     number: int
     peer: str
     read_at_ms: int
     written_at_ms: int
     next: int = -1
-    """-1 before the first report."""
+    """Offset of the next byte to send; -1 before the first report."""
     ack: int = -1
     sent_bytes: int = 0
     inbox: bytearray = field(default_factory=bytearray)
 
 
 class PlainMasterCore:
-    """Verbs return effects; `next_chunk` is asked when a link has room."""
+    """The core of a plain master. Methods return effects; `next_chunk` gives data for a link."""
 
     def __init__(self, log: LogView, options: ReplicationOptions, *, sync: bool) -> None:
         self.links: dict[int, PlainLink] = {}
@@ -41,7 +41,7 @@ class PlainMasterCore:
         self.fenced: str | None = None
         self.bad_acks = 0
         self.alive: int | None = None
-        """Living members, this one among them; None unless slaves may stand in."""
+        """Number of living members, including this one; None if there are no acting masters."""
         self._log = log
         self._options = options
         self._sync = sync
@@ -51,19 +51,21 @@ class PlainMasterCore:
     # Links ------------------------------------------------------------------------------------
 
     def accepted(self, number: int, peer: str, now: int) -> Effects:
+        """Note a new connection."""
         if len(self.links) >= HA_LINKS_MAX:
             return [Close(number, f"more than {HA_LINKS_MAX} replication links")]
         self.links[number] = PlainLink(number, peer, now, now)
         return []
 
     def closed(self, number: int, now: int) -> Effects:
+        """Note that a link is closed."""
         del now
         self.links.pop(number, None)
         self._release()
         return []
 
     def received(self, number: int, data: bytes | bytearray | memoryview, now: int) -> Effects:
-        """Reports; only the newest of one read counts, each must be possible (S08)."""
+        """Handle reports. Only the newest one of a read counts, but each must be possible (S08)."""
         link = self.links.get(number)
         if link is None:
             return []
@@ -87,12 +89,14 @@ class PlainMasterCore:
         reason = f"a slave reported {report}, the log ends at {self._log.end}"
         effects: Effects = [Close(link.number, reason)]
         if link.next < 0:
-            # Most likely this master lost its tail with the power; both logs cannot be right.
+            # Probably this master lost the end of its log in a power failure. One log is wrong.
             effects.append(Trouble(f"{reason} ({link.peer}); compare the two logs"))
         return effects
 
     def _begin(self, offset: int) -> int:
-        """A slave without a log begins with the last file, as everywhere in RocketMQ."""
+        """Return the offset to begin at; a slave without a log begins with the last file, as in
+        RocketMQ.
+        """
         log = self._log
         return offset or max(log.start, log.end - log.end % log.file_bytes)
 
@@ -100,7 +104,7 @@ class PlainMasterCore:
 
     @property
     def position(self) -> int:
-        """Up to here enough brokers hold the log."""
+        """The offset up to which enough brokers hold the log; -1 if there are too few brokers."""
         own = self._log.safe
         if not self._sync:
             return own
@@ -112,12 +116,12 @@ class PlainMasterCore:
 
     @property
     def _in_sync(self) -> int:
-        """Brokers that count, this one among them."""
+        """Number of brokers that count, including this one."""
         return 1 + self.near if self.alive is None else min(1 + self.near, max(self.alive, 1))
 
     @property
     def _needed(self) -> int:
-        """So many must hold a message, this one among them."""
+        """Number of brokers that must hold a message, including this one."""
         options, need = self._options, max(self._options.in_sync_replicas, 1)
         if options.auto_in_sync_replicas:
             need = max(min(need, self._in_sync), options.min_in_sync_replicas, 1)
@@ -125,7 +129,7 @@ class PlainMasterCore:
 
     @property
     def near(self) -> int:
-        """Slaves that lag no more than haMaxGapNotInSync."""
+        """Number of slaves that are behind by at most haMaxGapNotInSync."""
         limit = max(0, self._log.end - self._options.gap_max_bytes)
         return sum(link.ack >= limit for link in self.links.values())
 
@@ -134,17 +138,20 @@ class PlainMasterCore:
             self.waits.release(self.position)
 
     def appended(self, now: int) -> Effects:
+        """Note that the own log grew."""
         del now
         self._known_end = self._log.end
         self._release()
         return []
 
     def moved(self, now: int) -> Effects:
+        """Note that the own log was synced."""
         del now
         self._release()
         return []
 
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
+        """Call `done` once, when enough brokers hold the log up to `offset`."""
         if self.fenced is not None:
             done(AckStatus.FENCED)
         elif self.waits.is_first(offset) and self.position >= offset:
@@ -153,8 +160,10 @@ class PlainMasterCore:
             self.waits.add(offset, deadline_at_ms, done)
 
     def refusal(self, now: int) -> AckStatus | None:
-        """Why nothing should be appended now; without acting masters upstream looks at the minimum
-        only if it adapts."""
+        """Return why a send must be refused now, or None.
+
+        Without acting masters, RocketMQ checks the minimum only if enableAutoInSyncReplicas is set.
+        """
         del now
         if self.fenced is not None:
             return AckStatus.FENCED
@@ -164,16 +173,19 @@ class PlainMasterCore:
         return None
 
     def change_options(self, options: ReplicationOptions) -> None:
+        """Replace the options; sends that wait may be answered now."""
         self._options = options
         self._release()
 
     def fence(self, reason: str) -> None:
+        """Stop acknowledging; waiting sends get FENCED."""
         self.fenced = self.fenced or reason
         self.waits.fail(AckStatus.FENCED)
 
     # Sending ----------------------------------------------------------------------------------
 
     def next_chunk(self, number: int, now: int) -> Chunk | None:
+        """Return the next data for a link that has room, or None."""
         link = self.links.get(number)
         if link is None or link.next < 0:
             return None
@@ -194,7 +206,7 @@ class PlainMasterCore:
         return Chunk(encode_head(offset, size), offset, size)
 
     def tick(self, now: int) -> Effects:
-        """Heartbeats, silent links, deadlines."""
+        """Send heartbeats, close silent links, and end sends whose deadline is over."""
         effects: Effects = []
         self.waits.expire(now)
         for link in list(self.links.values()):
@@ -208,6 +220,7 @@ class PlainMasterCore:
         return effects
 
     def statistics(self) -> dict[str, int]:
+        """Return the state as numbers."""
         return {
             "links": len(self.links),
             "acknowledged": self.position,

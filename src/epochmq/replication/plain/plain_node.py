@@ -1,4 +1,4 @@
-"""A store and its fixed role in a plain group; the counterpart of `replication.node`."""
+"""A store and its fixed role in plain replication; the counterpart of `replication_node.py`."""
 
 from functools import partial
 
@@ -27,7 +27,7 @@ from epochmq.store.store import Store
 
 
 class PlainNode(Copying):
-    """Either `master` or `slave`, or neither before the start."""
+    """One broker's plain replication: `master`, `slave`, or neither before the start."""
 
     def __init__(self, store: Store, options: ReplicationOptions) -> None:
         super().__init__(store)
@@ -36,34 +36,38 @@ class PlainNode(Copying):
         self.master: PlainMasterCore | None = None
         self.slave: PlainSlaveCore | None = None
         self.alive: int | None = None
-        """Living members of the group, where slaves may stand in; see `count_alive`."""
+        """Number of living members, if there are acting masters; see `count_alive`."""
 
     def become_master(self, now: int, *, sync: bool) -> None:
-        """ASYNC_MASTER, or SYNC_MASTER with `sync`."""
+        """Become ASYNC_MASTER, or with `sync` SYNC_MASTER."""
         self.leave(now)
         self.store.seal_tail()
         self.master = PlainMasterCore(self.log, self.options, sync=sync)
         self.master.alive = self.alive
 
     def count_alive(self, members: int) -> None:
-        """What name servers say; sends that waited for one more may be done with it."""
+        """Set the number of living members that the name servers report; sends may need fewer
+        replicas then.
+        """
         self.alive = members
         if self.master is not None:
             self.master.alive = members
 
     def change_options(self, options: ReplicationOptions) -> None:
-        """What sends wait for, those that wait already among them; the rest with the next role."""
+        """Change what sends wait for, including those that wait; the rest changes with the next
+        role.
+        """
         self.options = options
         if self.master is not None:
             self.master.change_options(options)
 
     def become_slave(self, now: int) -> None:
-        """SLAVE; the caller dials and tells `dialled`."""
+        """Become SLAVE; the caller connects and calls `dialled`."""
         self.leave(now)
         self.slave = PlainSlaveCore(self.log, self.options)
 
     def leave(self, now: int) -> None:
-        """No role."""
+        """Give up the role."""
         self._now = now
         if self.master is not None:
             self.master.fence("another role")
@@ -76,24 +80,30 @@ class PlainNode(Copying):
     # The master -------------------------------------------------------------------------------
 
     def link_accepted(self, link: int, peer: str, now: int) -> None:
+        """Note a new connection; it is closed unless this broker is the master."""
         if self.master is None:
             self._out.append(Close(link, "this broker is not the master"))
         else:
             self._carry_out(self.master.accepted(link, peer, now))
 
     def link_received(self, link: int, data: bytes | bytearray | memoryview, now: int) -> None:
+        """Handle bytes of a slave."""
         if self.master is not None:
             self._carry_out(self.master.received(link, data, now))
 
     def link_closed(self, link: int, now: int) -> None:
+        """Note that a link is closed."""
         if self.master is not None:
             self._carry_out(self.master.closed(link, now))
 
     def next_chunk(self, link: int, now: int) -> Chunk | None:
+        """Return the next data for a link that has room, or None."""
         return self.master.next_chunk(link, now) if self.master is not None else None
 
     def appended(self, now: int) -> None:
-        """The store grew; call once for all appends of a turn, then let the links send."""
+        """Note that the store grew; called once for all appends of a turn, before the
+        links send.
+        """
         self._now = now
         master, store = self.master, self.store
         if master is None:
@@ -109,15 +119,18 @@ class PlainNode(Copying):
             self._carry_out(master.moved(self._now))
 
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
+        """See `PlainMasterCore.when_acked`; `done` gets FENCED if this broker is not the master."""
         if self.master is None:
             done(AckStatus.FENCED)
         else:
             self.master.when_acked(offset, deadline_at_ms, done)
 
     def refusal(self, now: int) -> AckStatus | None:
+        """Return why a send must be refused now, or None."""
         return AckStatus.FENCED if self.master is None else self.master.refusal(now)
 
     def fence(self, reason: str) -> None:
+        """Stop acknowledging."""
         if self.master is not None:
             self.master.fence(reason)
 
@@ -128,6 +141,7 @@ class PlainNode(Copying):
     # Time and effects -------------------------------------------------------------------------
 
     def tick(self, now: int, wall: int = 0) -> None:
+        """Do what is due at `now`."""
         del wall
         self._now = now
         core = self.master or self.slave
@@ -166,11 +180,12 @@ class PlainNode(Copying):
             raise OurBug(f"nobody carries out {effect}")
 
     def transferred(self) -> dict[int, int]:
-        """Bytes of log by link since it began; 0 is the link to the master."""
+        """Return bytes of log by link since its start; 0 is the link to the master."""
         if self.master is not None:
             return {link.number: link.sent_bytes for link in self.master.links.values()}
         return {0: self.slave.received_bytes} if self.slave is not None else {}
 
     def statistics(self) -> dict[str, int]:
+        """Return the state of the present role as numbers."""
         core = self.master or self.slave
         return core.statistics() if core is not None else {}

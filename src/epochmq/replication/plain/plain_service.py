@@ -1,4 +1,4 @@
-"""Replication without a controller (enableControllerMode=false), as the broker calls it."""
+"""Plain replication (enableControllerMode=false), as the broker uses it."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from epochmq.store.store import Store
 
 
 class PlainReplication(Shell):
-    """ASYNC_MASTER, SYNC_MASTER or SLAVE; the role follows from the configuration."""
+    """Replication as ASYNC_MASTER, SYNC_MASTER or SLAVE; the configuration gives the role."""
 
     def __init__(
         self,
@@ -30,16 +30,18 @@ class PlainReplication(Shell):
         self.node = node
 
     async def become_master(self, *, sync: bool) -> None:
-        """Serve slaves; with `sync` sends wait for them (SYNC_MASTER)."""
+        """Become the master; with `sync` sends wait for slaves (SYNC_MASTER)."""
         async with self._switching:
             await self._hang_up()
             self.node.become_master(self._clock.now_ms(), sync=sync)
             self._after()
 
     async def become_slave(self, master_ha_address: str | None) -> None:
-        """Copy from that master; the same address again goes on undisturbed.
+        """Copy from a master; the same address again changes nothing.
 
-        The address is `haMasterAddress`, or what the name server answers to a registration.
+        Args:
+            master_ha_address: `haMasterAddress`, or the name server's answer to a registration;
+                None waits for a call with an address.
         """
         async with self._switching:
             if self.node.slave is not None and self._master_address == master_ha_address:
@@ -51,22 +53,23 @@ class PlainReplication(Shell):
                 self._dial(master_ha_address)
 
     def change_options(self, options: ReplicationOptions) -> None:
-        """How many slaves a send waits for, from now on."""
+        """Change how many slaves a send waits for, from now on."""
         self.node.change_options(options)
 
     def fence(self, reason: str) -> None:
+        """Stop acknowledging; waiting sends get FENCED."""
         self.node.fence(reason)
 
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
-        """`done` once, in the log's order; at once for an ASYNC_MASTER."""
+        """Call `done` once, in the order of the log; at once for an ASYNC_MASTER."""
         self.node.when_acked(offset, deadline_at_ms, done)
 
     def refusal(self) -> AckStatus | None:
-        """Why nothing should be appended now; None: go on."""
+        """Return why a send must be refused now, or None."""
         return self.node.refusal(self._clock.now_ms())
 
     def ha_info(self) -> dict[str, object]:
-        """RocketMQ's HARuntimeInfo, as JSON has it."""
+        """Return RocketMQ's HARuntimeInfo as a dict."""
         node, end, peers = self.node, self.node.store.pointers.appended, self._peers()
         slave, now, wall = node.slave, self._clock.now_ms(), self._clock.wall_ms()
         links = node.master.links.values() if node.master is not None else ()

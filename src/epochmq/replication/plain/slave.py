@@ -1,7 +1,7 @@
-"""A plain slave: copies what follows its log's end, and reports where that is.
+"""The slave of plain replication: copies the log that follows its own end, and reports that end.
 
-There is no handshake and nothing to compare: a slave trusts that its log is its master's prefix. A
-frame that does not begin where the log ends closes the link, heartbeats too.
+There is no handshake and no comparison: a slave assumes that its log is a prefix of its master's. A
+frame that does not begin at the end of the log closes the link, a heartbeat too.
 """
 
 from epochmq.base.errors import PeerError
@@ -29,7 +29,7 @@ class PlainSlaveCore:
         self.state = LinkState.READY
         self.session = 0
         self.held = False
-        """Always over before a verb returns; the store's cut is carried out at once."""
+        """Always False again before a method of the node returns: the store is cut at once."""
         self.received_bytes = 0
         self._log = log
         self._options = options
@@ -42,7 +42,9 @@ class PlainSlaveCore:
         self.written_at_ms = 0
 
     def connected(self, now: int) -> Effects:
-        """Half a record at the end is cut: what is reported first is where the master begins."""
+        """Cut an incomplete record at the end, because the master sends from the first reported
+        offset on.
+        """
         self._forget()
         self.state = LinkState.TRANSFER
         self.read_at_ms = self.written_at_ms = now
@@ -50,13 +52,14 @@ class PlainSlaveCore:
         return [Truncate(self._log.whole, "incomplete record")]
 
     def resumed(self, session: int, now: int) -> Effects:
+        """Note that a cut of the log has ended; it began in `session`."""
         if session != self.session or not self.held:
             return []
         self.held = False
         self._end = self._log.end
         effects: Effects = []
         if self._reported < 0 and self._options.sync_before_ack and self._log.safe < self._end:
-            self._awaiting = True  # the master counts the first report, too (INV-20)
+            self._awaiting = True  # the master counts the first report as well (INV-20)
             effects.append(AwaitSync(self._end))
         elif self._reported < 0:
             self._report(0 if self._empty else self._end, effects, now)
@@ -69,6 +72,7 @@ class PlainSlaveCore:
         return self._log.start == self._log.end
 
     def closed(self) -> None:
+        """Note that the connection is closed."""
         self._forget()
         self.state = LinkState.READY
 
@@ -81,14 +85,16 @@ class PlainSlaveCore:
 
     @property
     def wants(self) -> bool:
+        """Whether bytes may be given now."""
         return not self.held and self.state is LinkState.TRANSFER
 
     @property
     def direct(self) -> int:
-        """So many of the next bytes are log and may be received right into it."""
+        """How many of the next bytes belong to the log and may be received into it directly."""
         return 0 if self.held or self._inbox else self._body_left
 
     def receive(self, data: bytes | bytearray | memoryview, now: int) -> Effects:
+        """Handle bytes of the master; invalid bytes close the link."""
         self.read_at_ms = now
         if self._inbox:
             self._inbox += data
@@ -127,7 +133,7 @@ class PlainSlaveCore:
         self._inbox += view[at:]
 
     def _begin(self, offset: int, effects: Effects) -> None:
-        """Only an empty log may begin elsewhere, with a whole file."""
+        """Begin an empty log at another offset, at the start of a file."""
         if not self._empty or self._end != self._log.end or offset < 0:
             raise PeerError(f"log from {offset}, where {self._end} is next")
         if offset % self._log.file_bytes:
@@ -142,13 +148,13 @@ class PlainSlaveCore:
         self.received_bytes += count
 
     def wrote(self, count: int, now: int) -> Effects:
-        """`count` bytes of log were received right into it."""
+        """Note that `count` bytes of log were received directly into it."""
         self.read_at_ms = now
         self._grew(count)
         return [Acknowledge()]
 
     def acknowledge(self, now: int) -> Effects:
-        """All bytes given so far are in the log: report the whole records in it."""
+        """Report the complete records, after all bytes given so far are in the log."""
         effects: Effects = []
         whole = self._log.whole
         if self.state is LinkState.TRANSFER and not self._awaiting and whole > self._reported:
@@ -160,6 +166,7 @@ class PlainSlaveCore:
         return effects
 
     def synced(self, session: int, now: int) -> Effects:
+        """Note that the log was synced as far as `AwaitSync` of `session` asked, or further."""
         if session != self.session or not self._awaiting:
             return []
         self._awaiting = False
@@ -175,6 +182,7 @@ class PlainSlaveCore:
         effects.append(SendData(OWN_LINK, encode_report(offset)))
 
     def tick(self, now: int) -> Effects:
+        """Repeat the report, and close the connection to a silent master."""
         effects: Effects = []
         if self.state is not LinkState.TRANSFER or self.held:
             return effects
@@ -186,6 +194,7 @@ class PlainSlaveCore:
         return effects
 
     def statistics(self) -> dict[str, int]:
+        """Return the state as numbers."""
         return {
             "state": int(self.state),
             "acknowledged": self._reported,

@@ -1,1 +1,1 @@
-"""The JSON bodies of requests and responses, by family."""
+"""The JSON bodies of requests and responses, one module for each group of requests."""

@@ -1,8 +1,7 @@
-"""How typed bodies become JSON and come back.
+"""Encoding of typed bodies as JSON, and decoding.
 
-A field that is UNSET is left out, as fastjson leaves out nulls. Maps keyed by a queue are plain
-dicts whose keys are the queue's JSON text: quoted on the way out, taken inline as well on the way
-in.
+A field that is UNSET is left out, as fastjson leaves out nulls. In a map keyed by queue, a key is
+the JSON text of the queue. It is written as a quoted string; an object as key is read as well.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,11 +26,11 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 MaybeText = str | UnsetType | None
-"""A text that may be absent."""
+"""A text that may be missing."""
 
 
 def camel_but(**odd: str) -> Callable[[str], str]:
-    """A rename rule: camel case, but for the attributes in `odd`."""
+    """Return a rename rule for msgspec: camel case, except for the attributes in `odd`."""
 
     def rename(name: str) -> str:
         first, *rest = name.split("_")
@@ -41,22 +40,25 @@ def camel_but(**odd: str) -> Callable[[str], str]:
 
 
 class Body(msgspec.Struct, rename="camel"):
-    """A JSON body; attributes are written with underscores, the wire has them in camel case."""
+    """Base class of JSON bodies. Attributes are in snake case, their JSON names in camel case."""
 
 
 _encode = msgspec.json.Encoder().encode
 
 
 def encode_body(body: Any) -> bytes:
-    """Standard JSON of a Body or of one of model's configuration types."""
+    """Return standard JSON of a `Body` or of a configuration type of `model`."""
     return _encode(body)
 
 
 def decode_body(cls: type[T], data: Buffer) -> T:
-    """Read a request's body as a `cls`; `HeaderError` (answered, not cut) when it cannot be one.
+    """Decode the body of a request as a `cls`.
 
-    A body over `LENIENT_BODY_BYTES_MAX` must be standard JSON of the right types: reading others
-    takes ten times as long and more, and anybody may send them.
+    A body over `LENIENT_BODY_BYTES_MAX` must be standard JSON with the right types, because the
+    lenient parsers are at least ten times slower, and any client can send such a body.
+
+    Raises:
+        HeaderError: the body is missing or cannot be a `cls`; the server answers with an error.
     """
     if len(data) == 0:
         raise HeaderError(f"the request has no body; {cls.__name__} is expected")
@@ -73,7 +75,11 @@ def decode_body(cls: type[T], data: Buffer) -> T:
 
 
 def decode_answer(cls: type[T], data: Buffer) -> T:
-    """Read what this process asked for as a `cls`, in either dialect, however long it is."""
+    """Decode the body of an answer as a `cls`, in standard JSON or fastjson's, of any length.
+
+    Raises:
+        HeaderError: the body is missing or cannot be a `cls`.
+    """
     if len(data) == 0:
         raise HeaderError(f"the answer has no body; {cls.__name__} is expected")
     try:
@@ -84,24 +90,28 @@ def decode_answer(cls: type[T], data: Buffer) -> T:
 
 
 def queue_key(queue: MessageQueue) -> str:
-    """The compact JSON text of a queue, keys in alphabetical order as Java writes them."""
+    """Return the compact JSON text of a queue, with its keys in alphabetical order as in Java."""
     return _encode(
         {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
     ).decode()
 
 
 def mq_map_encode(pairs: Iterable[tuple[MessageQueue, V]]) -> dict[str, V]:
-    """A map keyed by queue, as it goes into a Body."""
+    """Return a map keyed by queue in the form of a `Body` field."""
     return {queue_key(queue): value for queue, value in pairs}
 
 
 def mq_map_decode(table: Mapping[str, V]) -> list[tuple[MessageQueue, V]]:
-    """The entries of a Body's map keyed by queue; `HeaderError` for a key that is no queue."""
+    """Return the entries of a map keyed by queue. Raises `HeaderError` for a key that
+    is no queue.
+    """
     return [(decode_body(MessageQueue, key.encode()), value) for key, value in table.items()]
 
 
 def _key(cls: Any) -> Any:
-    """`cls` without its type variable, which `cache` cannot hash in the checker's eyes."""
+    """Return `cls`. It hides the type variable from the type checker, which `cache`
+    would reject.
+    """
     return cls
 
 

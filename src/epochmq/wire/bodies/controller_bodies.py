@@ -1,4 +1,4 @@
-"""Bodies of the controller family: 1001 to 1008."""
+"""Bodies of requests about controllers, epochs and replication: 1001 to 1008, 907."""
 
 from msgspec import UNSET, UnsetType, field
 
@@ -8,14 +8,16 @@ from epochmq.wire.bodies.namesrv_bodies import BrokerMemberGroup
 
 
 class SyncStateSet(Body):
-    """A group's sync-state set: ids of the replicas in it, and its epoch."""
+    """The sync-state set of a broker group: ids of its members, and its epoch."""
 
     sync_state_set: list[int] = []
     sync_state_set_epoch: int = 0
 
 
 class EpochEntryBody(Body):
-    """One master epoch: the log's bytes from `start_offset` to before `end_offset`."""
+    """One master epoch: bytes of the commit log from `start_offset` up to `end_offset`
+    (exclusive).
+    """
 
     epoch: int
     start_offset: int
@@ -40,7 +42,7 @@ class ElectMasterBody(Body):
 
 
 class ReplicaIdentity(Body):
-    """One replica as the controller knows it."""
+    """One replica, as the controller knows it."""
 
     broker_name: str = ""
     broker_id: int = 0
@@ -49,7 +51,7 @@ class ReplicaIdentity(Body):
 
 
 class ReplicasInfo(Body):
-    """One broker group as the controller knows it."""
+    """One broker group, as the controller knows it."""
 
     master_broker_id: int | UnsetType | None = UNSET
     master_address: MaybeText = UNSET
@@ -66,7 +68,7 @@ class BrokerReplicasInfo(Body):
 
 
 class FailoverData(Body):
-    """One election as the leader saw it; ages in ms, -1 for what it did not see."""
+    """One election, as the leader saw it. Ages are milliseconds; -1 means not known."""
 
     cluster_name: str
     broker_name: str
@@ -86,28 +88,28 @@ class TimelineData(Body):
 
 
 # Controller v50 bodies -----------------------------------------------------------------------
-# Bodies of the controller family as 5.0 and 5.1.0 have them, and answers that serve both sides.
+# Bodies of RocketMQ 5.0 and 5.1.0, and answers for both protocol versions.
 #
-# Tools of either generation read the fields they know and skip the others, so some answers hold
-# both.
+# Tools of either version read the fields that they know and skip the others. So some answers hold
+# the fields of both.
 
 
 class SyncStateAddresses(Body):
-    """A group's sync-state set: addresses of the replicas in it, and its epoch."""
+    """The sync-state set of a broker group: addresses of its members, and its epoch."""
 
     sync_state_set: list[str] = []
     sync_state_set_epoch: int = 0
 
 
 class InSyncMember(Body):
-    """One member of the set; the master is shown with id 0."""
+    """One member of the sync-state set; the master has id 0."""
 
     address: str = ""
     broker_id: int = 0
 
 
 class InSyncState(Body):
-    """One broker group as 5.0's getSyncStateSet prints it."""
+    """One broker group, as getSyncStateSet of 5.0 prints it."""
 
     in_sync_members: list[InSyncMember] = []
     master_address: MaybeText = UNSET
@@ -116,16 +118,17 @@ class InSyncState(Body):
 
 
 class SyncStateData(Body):
-    """Answer to CONTROLLER_GET_SYNC_STATE_DATA 1006 for both generations, by broker name."""
+    """Answer to CONTROLLER_GET_SYNC_STATE_DATA 1006 for both protocol versions, by broker name."""
 
     in_sync_state_table: dict[str, InSyncState] = {}
     replicas_info_table: dict[str, ReplicasInfo] = {}
 
 
 class ElectedBody(Body):
-    """Answer to CONTROLLER_ELECT_MASTER 1002 for both generations.
+    """Answer to CONTROLLER_ELECT_MASTER 1002 for both protocol versions.
 
-    5.3's mqadmin reads the wrapper as if it were the bare member group, so that stands beside it.
+    mqadmin of 5.3 reads this body as if it were a `BrokerMemberGroup`, so its fields are repeated
+    here.
     """
 
     sync_state_set: list[int] = []
@@ -135,12 +138,12 @@ class ElectedBody(Body):
     broker_addrs: dict[int, str] | UnsetType = UNSET
 
 
-# Ha bodies -----------------------------------------------------------------------------------
+# Replication bodies --------------------------------------------------------------------------
 # Body of GET_BROKER_HA_STATUS 907.
 
 
 class HAConnectionInfo(Body):
-    """One slave as its master sees it; offsets are byte positions in the log."""
+    """One slave, as its master sees it. Offsets are bytes in the commit log."""
 
     addr: str = ""
     slave_ack_offset: int = 0
@@ -151,7 +154,7 @@ class HAConnectionInfo(Body):
 
 
 class HAClientInfo(Body):
-    """The link to the master as its slave sees it."""
+    """The connection to the master, as its slave sees it. Offsets are bytes in the commit log."""
 
     master_addr: MaybeText = UNSET
     transferred_byte_in_second: int = 0
@@ -163,7 +166,7 @@ class HAClientInfo(Body):
 
 
 class HARuntimeInfo(Body):
-    """Answer to 907."""
+    """Answer to GET_BROKER_HA_STATUS 907."""
 
     master: bool = False
     master_commit_log_max_offset: int = 0

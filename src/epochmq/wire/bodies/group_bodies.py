@@ -1,4 +1,4 @@
-"""Bodies of requests about consumer groups, their clients and their locks."""
+"""Bodies of requests about consumer groups, clients and queue locks."""
 
 from msgspec import UNSET, UnsetType
 
@@ -12,7 +12,9 @@ from epochmq.wire.bodies.body import Body, MaybeText, camel_but
 
 
 class SubscriptionGroupTable(Body):
-    """Answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201; `forbidden_table`: group, topic, bits."""
+    """Answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201. `forbidden_table`: group, topic, permission
+    bits.
+    """
 
     subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
     forbidden_table: dict[str, dict[str, int]] = {}
@@ -26,7 +28,7 @@ class SubscriptionGroupList(Body):
 
 
 class OffsetWrapper(Body):
-    """How far a group is in one queue; `last_timestamp` is the store time (wall ms) it is at."""
+    """The position of a group in one queue. `last_timestamp` is the store time there, Unix ms."""
 
     broker_offset: int = 0
     consumer_offset: int = 0
@@ -42,7 +44,7 @@ class ConsumeStats(Body):
 
 
 class ConsumeStatsList(Body):
-    """Answer to GET_BROKER_CONSUME_STATS 317: for each group its statistics by topic."""
+    """Answer to GET_BROKER_CONSUME_STATS 317: the statistics of each group, by topic."""
 
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
     broker_addr: MaybeText = UNSET
@@ -51,7 +53,9 @@ class ConsumeStatsList(Body):
 
 
 class QueueTimeSpan(Body):
-    """Store times (wall ms) of a queue's ends and of a group's position; `delay_time` is ms."""
+    """Store times of the ends of a queue and of a group's position (Unix ms);
+    `delay_time` is ms.
+    """
 
     message_queue: MessageQueue
     min_time_stamp: int = 0
@@ -81,7 +85,7 @@ class CorrectionOffsets(Body):
 
 
 # Client bodies -------------------------------------------------------------------------------
-# Bodies of client sessions.
+# Bodies of heartbeats and of lists of clients.
 
 
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
@@ -100,9 +104,9 @@ class ProducerData(Body):
 
 
 class ConsumerData(Body):
-    """One consumer group of a client; a pull client is CONSUME_ACTIVELY, a push client PASSIVELY.
+    """One consumer group of a client. Pull clients are CONSUME_ACTIVELY, push clients PASSIVELY.
 
-    Enumerations stay texts, so that a newer peer's values pass.
+    Enumerations stay texts, so that values of newer versions are accepted.
     """
 
     group_name: str
@@ -114,7 +118,7 @@ class ConsumerData(Body):
 
 
 class HeartbeatData(Body, rename=camel_but(client_id="clientID")):
-    """HEART_BEAT 34: everything that one client does. Fingerprint and `withoutSub` are 5.1's."""
+    """HEART_BEAT 34: all groups of one client. Fingerprint and `withoutSub` exist since 5.1."""
 
     client_id: str
     producer_data_set: list[ProducerData] = []
@@ -130,7 +134,7 @@ class ConsumerList(Body):
 
 
 class CheckClientBody(Body):
-    """CHECK_CLIENT_CONFIG 46: can this filter be compiled?"""
+    """CHECK_CLIENT_CONFIG 46: asks whether a filter can be compiled."""
 
     client_id: str = ""
     group: str = ""
@@ -139,7 +143,7 @@ class CheckClientBody(Body):
 
 
 class ClientConnection(Body):
-    """One client of a group; `language` is an enumeration name, `version` a number (1.7)."""
+    """One client of a group; `language` is the name of a language, `version` a version number."""
 
     client_id: str = ""
     client_addr: str = ""
@@ -164,7 +168,7 @@ class ProducerConnection(Body):
 
 
 class ProducerInfo(Body, rename=camel_but(remote_ip="remoteIP")):
-    """One producer; `last_update_timestamp` is wall ms."""
+    """One producer; `last_update_timestamp` is Unix milliseconds."""
 
     client_id: str = ""
     remote_ip: str = ""
@@ -184,7 +188,7 @@ class ProducerTable(Body):
 
 
 class LockBatchRequest(Body):
-    """Lock or unlock queues for client `client_id`; `only_this_broker` is 5.x's."""
+    """Locks or unlocks queues for client `client_id`; `only_this_broker` exists since 5.0."""
 
     consumer_group: str
     client_id: str
@@ -193,6 +197,6 @@ class LockBatchRequest(Body):
 
 
 class LockBatchResponse(Body, rename=camel_but(lock_ok_mq_set="lockOKMQSet")):
-    """The queues that the client holds now."""
+    """The queues that the client has locked now."""
 
     lock_ok_mq_set: list[MessageQueue] = []

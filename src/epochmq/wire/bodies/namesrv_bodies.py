@@ -1,4 +1,4 @@
-"""Bodies of requests to name servers: routes, clusters, and the registration of a broker."""
+"""Bodies of requests to name servers: routes, clusters, and registration of brokers."""
 
 import zlib
 from collections.abc import Generator
@@ -23,21 +23,21 @@ from epochmq.wire.bodies.topic_bodies import TopicConfigTable, TopicQueueMapping
 
 
 class RegisterBrokerBody(Body):
-    """REGISTER_BROKER 103 from version 37 on; older brokers send a bare TopicConfigTable."""
+    """REGISTER_BROKER 103 from version 37 on; older brokers send a `TopicConfigTable`."""
 
     topic_config_serialize_wrapper: TopicConfigTable = field(default_factory=TopicConfigTable)
     filter_server_list: list[str] = []
 
 
 class ClusterInfo(Body):
-    """Answer to GET_BROKER_CLUSTER_INFO 106. Upstream writes the broker ids as bare integers."""
+    """Answer to GET_BROKER_CLUSTER_INFO 106. RocketMQ writes the broker ids as bare integers."""
 
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}
 
 
 class BrokerMemberGroup(Body):
-    """The living members of one broker group, address by id."""
+    """The living members of one broker group: address by broker id."""
 
     cluster: str = ""
     broker_name: str = ""
@@ -51,13 +51,13 @@ class BrokerMemberGroupBody(Body):
 
 
 class KVTable(Body):
-    """Answer to GET_KVLIST_BY_NAMESPACE 219, GET_BROKER_RUNTIME_INFO 28 and some more."""
+    """Answer to GET_KVLIST_BY_NAMESPACE 219, GET_BROKER_RUNTIME_INFO 28 and other requests."""
 
     table: dict[str, str] = {}
 
 
 class TopicList(Body):
-    """Answer to every list of topics: 206, 224, 304, 305, 311 to 313, 343."""
+    """Answer to all requests for lists of topics: 206, 224, 304, 305, 311 to 313, 343."""
 
     topic_list: list[str] = []
     broker_addr: MaybeText = UNSET
@@ -75,7 +75,8 @@ TOPICS_A_STEP = 4_000
 MAPPINGS_A_STEP = 100
 INFLATED_A_STEP = 1024 * 1024
 SETTINGS_KEPT_MAX = 1_000
-"""Different settings of topics that are read once for all topics that have them."""
+"""Different settings of topics that are parsed once and then shared by topics with the
+same text."""
 
 _INT32 = Struct(">i")
 _FIELDS_BEFORE_5 = 5
@@ -84,9 +85,11 @@ _FIELDS_BEFORE_5 = 5
 def decode_compressed(
     data: Buffer, bytes_max: int = REGISTER_BODY_BYTES_MAX
 ) -> Generator[None, None, RegisterBrokerBody]:
-    """Read a compressed registration, a part a step; it is what the generator returns.
+    """Decode a compressed registration in steps; the generator returns it at the end.
 
-    `HeaderError` when it is none, inflates to more than `bytes_max` or has too many entries.
+    Raises:
+        HeaderError: it cannot be decoded, inflates to more than `bytes_max`, or has too many
+            entries.
     """
     plain = yield from _inflate(data, bytes_max)
     reader = _Reader(plain)
@@ -117,7 +120,7 @@ def decode_compressed(
 
 
 def _parse_topic(line: bytes, settings: dict[bytes, TopicConfig]) -> TopicConfig:
-    """One topic's line; `settings` holds what was made of the same text behind another name."""
+    """Parse the line of one topic; `settings` caches results by the text behind the name."""
     name, _, text = line.partition(b" ")
     found = settings.get(text)
     if found is None:
@@ -169,7 +172,7 @@ def _inflate(data: Buffer, bytes_max: int) -> Generator[None, None, bytes]:
 
 
 class _Reader:
-    """Walks over the inflated bytes, never past their end."""
+    """Reads the inflated bytes, never beyond their end."""
 
     __slots__ = ("_at", "_data")
 
@@ -182,7 +185,7 @@ class _Reader:
         return self._at == len(self._data)
 
     def count(self, most: int, of_what: str) -> int:
-        """A number of blocks, `most` at most; each takes at least its own length field."""
+        """Read a number of blocks. Raises `HeaderError` if it is over `most` or cannot fit."""
         count = self._int32()
         if count > most:
             raise HeaderError(f"{count} {of_what} in one registration are more than {most}")

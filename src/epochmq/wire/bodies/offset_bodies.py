@@ -1,4 +1,4 @@
-"""Bodies about offsets, consume queues and messages."""
+"""Bodies about offsets, consume queues and digests of logs."""
 
 from msgspec import UNSET, UnsetType
 
@@ -7,17 +7,17 @@ from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import Body, MaybeText, camel_but
 
 # Offset bodies -------------------------------------------------------------------------------
-# Bodies about offsets: tables for a slave, resets pushed to clients.
+# Tables of offsets for slaves, and resets of offsets for clients.
 
 
 class ResetOffsetBody(Body):
-    """New queue offsets, keyed by queue: 220 to Java clients and the answer to 222."""
+    """New queue offsets, keyed by queue: sent to Java clients by 220, and the answer to 222."""
 
     offset_table: dict[str, int] = {}
 
 
 class QueueOffsetEntry(Body):
-    """One queue's new offset, flat."""
+    """The new offset of one queue."""
 
     topic: str
     broker_name: str
@@ -26,28 +26,31 @@ class QueueOffsetEntry(Body):
 
     @property
     def queue(self) -> MessageQueue:
+        """The queue of this entry."""
         return MessageQueue(self.topic, self.broker_name, self.queue_id)
 
 
 class ResetOffsetListBody(Body):
-    """The same for C++ clients (language CPP), who cannot read object keys."""
+    """New queue offsets for C++ clients (language CPP), which cannot read objects as keys."""
 
     offset_table: list[QueueOffsetEntry] = []
 
 
 class ConsumerStatusBody(Body):
-    """Answer to 221 (`message_queue_table`, by queue) and to 223 (by client id, then queue)."""
+    """Answer to 221 (`message_queue_table`, keyed by queue) and to 223 (by client id,
+    then queue).
+    """
 
     message_queue_table: dict[str, int] = {}
     consumer_table: dict[str, dict[str, int]] = {}
 
 
-# Query bodies --------------------------------------------------------------------------------
-# Bodies of looking into a consume queue: QUERY_CONSUME_QUEUE 321.
+# Consume queue bodies ------------------------------------------------------------------------
+# Bodies of QUERY_CONSUME_QUEUE 321.
 
 
 class ConsumeQueueData(Body, rename=camel_but(evaluated="eval")):
-    """One unit of a consume queue: byte position, size and tag hash of its record."""
+    """One unit of a consume queue: commit log offset, size in bytes and tag hash of its record."""
 
     physic_offset: int = 0
     physic_size: int = 0
@@ -59,7 +62,7 @@ class ConsumeQueueData(Body, rename=camel_but(evaluated="eval")):
 
 
 class QueryConsumeQueueBody(Body):
-    """Answer to 321: units from the asked index, and the queue's bounds."""
+    """Answer to 321: units from the index asked for, and the first and last index of the queue."""
 
     queue_data: list[ConsumeQueueData] = []
     min_queue_index: int = 0
@@ -69,18 +72,19 @@ class QueryConsumeQueueBody(Body):
 
 
 # Bulk bodies ---------------------------------------------------------------------------------
-# Bodies of our own requests for data pipelines: 34004, 34005.
+# Bodies of EpochMQ's requests for data pipelines: 34004, 34005.
 
 
 class EpochOffsets(Body):
-    """Answer to EPOCH_OFFSETS 34004: by queue id the first queue offset at or behind the epoch's
-    start."""
+    """Answer to EPOCH_OFFSETS 34004: by queue id, the first queue offset at or after the start of
+    the epoch.
+    """
 
     offsets: dict[str, int] = {}
 
 
 class EpochSpan(Body):
-    """Bytes `[start, end)` of the log were written by the master of `epoch`."""
+    """The master of `epoch` wrote the bytes `[start, end)` of the commit log."""
 
     epoch: int
     start: int
@@ -88,7 +92,7 @@ class EpochSpan(Body):
 
 
 class LogDigests(Body):
-    """Answer to LOG_DIGESTS 34005: a block is (log offset, bytes, BLAKE2b-128 in hexadecimal)."""
+    """Answer to LOG_DIGESTS 34005. A block is (log offset, bytes, BLAKE2b-128 in hexadecimal)."""
 
     confirmed: int = 0
     start: int = 0

@@ -1,4 +1,4 @@
-"""Bodies of the POP family: 200151, 400, 401, 402."""
+"""Bodies of requests about POP: 200151, 400, 401, 402."""
 
 import base64
 import binascii
@@ -27,7 +27,7 @@ class BatchAck(
         "bit_set": "b",
     },
 ):
-    """Acks of one queue of one pop; `bit_set` is Base64, see `offsets`."""
+    """Acknowledgements of one queue of one pop; `bit_set` is Base64, see `offsets`."""
 
     consumer_group: str = ""
     topic: str = ""
@@ -40,7 +40,12 @@ class BatchAck(
     bit_set: str = ""
 
     def offsets(self) -> list[int]:
-        """The acked queue offsets: bit i of byte j stands for `start_offset` + 8 j + i."""
+        """Return the acknowledged queue offsets: bit i of byte j stands for `start_offset` + 8 j +
+        i.
+
+        Raises:
+            HeaderError: the bit set is no Base64.
+        """
         try:
             data = base64.b64decode(self.bit_set, validate=True)
         except (binascii.Error, ValueError):
@@ -61,7 +66,7 @@ class BatchAckBody(Body):
 
 
 class QueryAssignmentRequest(Body):
-    """QUERY_ASSIGNMENT 400: which queues are this client's, says the broker."""
+    """QUERY_ASSIGNMENT 400: asks the broker which queues are assigned to this client."""
 
     topic: str
     consumer_group: str
@@ -71,7 +76,7 @@ class QueryAssignmentRequest(Body):
 
 
 class MessageQueueAssignment(Body):
-    """One queue and how to consume it."""
+    """One assigned queue, and whether it is consumed by pull or POP."""
 
     message_queue: MessageQueue
     mode: str = MODE_PULL
@@ -79,7 +84,7 @@ class MessageQueueAssignment(Body):
 
 
 class QueryAssignmentResponse(Body):
-    """Answer to 400; UNSET means "skip this round", an empty list "drop all"."""
+    """Answer to 400. UNSET means "no change in this round", an empty list "no queues"."""
 
     message_queue_assignments: list[MessageQueueAssignment] | UnsetType | None = UNSET
 

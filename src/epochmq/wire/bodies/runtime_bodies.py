@@ -1,4 +1,4 @@
-"""Bodies of what runs inside clients and brokers: 307, 309, 315."""
+"""Bodies about the state of clients and brokers at run time: 307, 309, 315."""
 
 from msgspec import UNSET, field
 
@@ -23,7 +23,7 @@ CR_RETURN_NULL = "CR_RETURN_NULL"
 
 
 class ProcessQueueInfo(Body, rename=camel_but(cached_msg_size_in_mib="cachedMsgSizeInMiB")):
-    """State of one queue inside a push consumer; upstream spells `droped` so. Times: wall ms."""
+    """The state of one queue in a push consumer. Times are Unix ms. RocketMQ spells it `droped`."""
 
     commit_offset: int = 0
     cached_msg_min_offset: int = 0
@@ -42,7 +42,7 @@ class ProcessQueueInfo(Body, rename=camel_but(cached_msg_size_in_mib="cachedMsgS
 
 
 class PopProcessQueueInfo(Body):
-    """State of one queue inside a POP consumer."""
+    """The state of one queue in a POP consumer."""
 
     wait_ack_count: int = 0
     droped: bool = False
@@ -59,7 +59,7 @@ class ConsumeStatus(
         consume_failed_tps="consumeFailedTPS",
     ),
 ):
-    """Rates of one topic in one client; response times in ms."""
+    """Rates of one topic in one client; response times are milliseconds."""
 
     pull_rt: float = 0.0
     pull_tps: float = 0.0
@@ -70,7 +70,7 @@ class ConsumeStatus(
 
 
 class ConsumerRunningInfo(Body):
-    """Answer to GET_CONSUMER_RUNNING_INFO 307; `mq_table` and `mq_pop_table` keyed by queue."""
+    """Answer to GET_CONSUMER_RUNNING_INFO 307. `mq_table` and `mq_pop_table` are keyed by queue."""
 
     properties: dict[str, str] = {}
     subscription_set: list[SubscriptionData] = []
@@ -82,7 +82,9 @@ class ConsumerRunningInfo(Body):
 
 
 class ConsumeDirectlyResult(Body):
-    """Answer to CONSUME_MESSAGE_DIRECTLY 309; upstream spells `spentTimeMills` so (ms)."""
+    """Answer to CONSUME_MESSAGE_DIRECTLY 309. RocketMQ spells it `spentTimeMills`; it is
+    milliseconds.
+    """
 
     order: bool = False
     auto_commit: bool = True
@@ -92,7 +94,7 @@ class ConsumeDirectlyResult(Body):
 
 
 class BrokerStatsItem(Body):
-    """A counter over one span: total, per second, and average per call."""
+    """A statistic over one period: sum, per second, and average per call."""
 
     sum: int = 0
     tps: float = 0.0

@@ -6,12 +6,12 @@ from epochmq.model.data_version import DataVersion
 from epochmq.model.topic import TopicConfig
 from epochmq.wire.bodies.body import Body, MaybeText
 
-# Mapping -------------------------------------------------------------------------------------
-# Bodies about static topics: logical queues mapped to physical ones.
+# Static topics -------------------------------------------------------------------------------
+# Bodies about static topics: the mapping of logical queues to physical queues.
 
 
 class TopicQueueMappingInfo(Body):
-    """One broker's share of a static topic; `curr_id_map` goes from logical to physical ids."""
+    """One broker's part of a static topic; `curr_id_map` maps logical to physical queue ids."""
 
     topic: str = ""
     scope: MaybeText = UNSET
@@ -23,7 +23,7 @@ class TopicQueueMappingInfo(Body):
 
 
 class LogicQueueMappingItem(Body):
-    """One stretch of a logical queue on one physical queue."""
+    """One range of a logical queue on one physical queue."""
 
     gen: int = 0
     queue_id: int = 0
@@ -36,7 +36,7 @@ class LogicQueueMappingItem(Body):
 
 
 class TopicQueueMappingDetail(TopicQueueMappingInfo):
-    """The mapping with its history, as the broker keeps it."""
+    """The mapping with its history, as the broker stores it."""
 
     hosted_queues: dict[int, list[LogicQueueMappingItem]] = {}
 
@@ -61,7 +61,9 @@ class TopicConfigList(Body):
 
 
 class TopicOffset(Body):
-    """Bounds of one queue; `last_update_timestamp` is the last message's store time (wall ms)."""
+    """First and last offset of one queue. `last_update_timestamp` is the last store
+    time, Unix ms.
+    """
 
     min_offset: int = 0
     max_offset: int = 0

@@ -1,1 +1,3 @@
-"""The custom header of every code, by family; a header travels as `extFields`."""
+"""The custom headers of all request codes, one module for each group; they travel as
+`extFields`.
+"""

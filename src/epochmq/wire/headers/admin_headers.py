@@ -1,6 +1,6 @@
-"""Headers of pushes to clients and of the rest of administration.
+"""Headers of requests to clients, of administration, and of replication helpers.
 
-220 to 223, 307, 309, 26, 315, 328.
+220 to 223, 307, 309, 26, 315, 328, 355, 902, 903, 906, 908.
 """
 
 from epochmq.wire.header import I32, I64, Header, RpcHeader, TopicHeader
@@ -9,7 +9,7 @@ from epochmq.wire.header import I32, I64, Header, RpcHeader, TopicHeader
 class ResetOffsetHeader(TopicHeader):
     """INVOKE_BROKER_TO_RESET_OFFSET 222, and RESET_CONSUMER_CLIENT_OFFSET 220 (to clients).
 
-    `timestamp` is wall ms, -1 for the end; `offset` with a `queueId` sets one queue (5.x).
+    `timestamp` is Unix milliseconds, -1 for the end. With `queueId`, `offset` sets one queue (5.x).
     """
 
     group: str
@@ -21,7 +21,7 @@ class ResetOffsetHeader(TopicHeader):
 
 
 class GetConsumerStatusHeader(TopicHeader):
-    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223; 221 when it goes on to the clients."""
+    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223; the broker sends it to clients as 221."""
 
     topic: str
     group: str
@@ -29,7 +29,7 @@ class GetConsumerStatusHeader(TopicHeader):
 
 
 class GetConsumerRunningInfoHeader(RpcHeader):
-    """GET_CONSUMER_RUNNING_INFO 307: the broker passes it on to client `clientId`."""
+    """GET_CONSUMER_RUNNING_INFO 307: the broker forwards it to client `clientId`."""
 
     consumerGroup: str
     clientId: str
@@ -37,9 +37,9 @@ class GetConsumerRunningInfoHeader(RpcHeader):
 
 
 class ConsumeDirectlyHeader(TopicHeader):
-    """CONSUME_MESSAGE_DIRECTLY 309: one client is to consume one message now.
+    """CONSUME_MESSAGE_DIRECTLY 309: asks one client to consume one message now.
 
-    An admin's request names `msgId`; the broker adds the stored message as the body.
+    The request of an administrator has `msgId`; the broker adds the stored message as the body.
     """
 
     consumerGroup: str
@@ -52,13 +52,13 @@ class ConsumeDirectlyHeader(TopicHeader):
 
 
 class GetBrokerConfigResponseHeader(Header):
-    """Answer to GET_BROKER_CONFIG 26: the configuration's DataVersion as JSON text."""
+    """Answer to GET_BROKER_CONFIG 26: the DataVersion of the configuration as JSON."""
 
     version: str
 
 
 class ViewBrokerStatsHeader(Header):
-    """VIEW_BROKER_STATS_DATA 315: one counter, e.g. TOPIC_PUT_NUMS of a topic."""
+    """VIEW_BROKER_STATS_DATA 315: one statistics item, for example TOPIC_PUT_NUMS of a topic."""
 
     statsName: str
     statsKey: str
@@ -85,8 +85,8 @@ class RemoveBrokerHeader(Header):
 class ExchangeHAInfoHeader(Header):
     """EXCHANGE_BROKER_HA_INFO 906, request and answer. Without `masterHaAddress` it only asks.
 
-    `handOver` is ours: a master that says false only announces itself, and whoever stands in for it
-    goes on; else that one steps down before it answers.
+    `handOver` is EpochMQ's: with False the master only announces itself, and an acting master goes
+    on. Otherwise the acting master steps down before it answers.
     """
 
     masterHaAddress: str | None = None
@@ -96,10 +96,14 @@ class ExchangeHAInfoHeader(Header):
 
 
 class ExchangeHAInfoAnswer(Header):
-    """What ours answer to a master: that nobody stands in for it here any more.
+    """The answer of an EpochMQ broker to a master.
 
-    `stoodIn`: it only asked, and somebody does, or did and the master took nothing back since.
-    `standsIn`: it only asked, and somebody does at this moment.
+    Attributes:
+        masterFlushOffset: the flush offset of the master, in bytes.
+        steppedDown: no broker is acting master here any more.
+        stoodIn: the request only asked, and a broker is acting master, or was and the master took
+            nothing over since.
+        standsIn: the request only asked, and a broker is acting master now.
     """
 
     masterFlushOffset: I64 | None = None

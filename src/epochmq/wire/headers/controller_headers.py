@@ -1,8 +1,8 @@
-"""Headers of the controller family as 5.1.1 and later have them, and what EpochMQ adds.
+"""Headers of requests to controllers, as in RocketMQ 5.1.1 and later, with EpochMQ's own fields.
 
-What 5.0 has instead stands in `controller_g1`. Fields said to be ours are optional: a RocketMQ peer
-neither sends nor misses them. `incarnation` is a random text made together with the broker's
-identity file, `session` one made at each start of the process.
+The headers of RocketMQ 5.0 are at the end of this module. Fields "of EpochMQ" are optional: a
+RocketMQ peer neither sends nor needs them. `incarnation` is a random text that is made with the
+identity file of a broker; `session` is made at each start of the process.
 """
 
 from epochmq.wire.header import I32, I64, Header
@@ -16,7 +16,7 @@ class AlterSyncStateSetHeader(Header):
     masterEpoch: I32
     invokeTime: I64 | None = None
     clusterName: str | None = None
-    """Ours, as the one below."""
+    """Of EpochMQ, as `incarnation`."""
     incarnation: str | None = None
 
 
@@ -27,9 +27,9 @@ class AlterSyncStateSetResponseHeader(Header):
 
 
 class ElectMasterHeader(Header):
-    """CONTROLLER_ELECT_MASTER 1002; `brokerId` -1 leaves the choice to the controller.
+    """CONTROLLER_ELECT_MASTER 1002; with `brokerId` -1 the controller chooses.
 
-    `uncleanElect` is ours: the operator's consent to a master from outside the sync-state set.
+    `uncleanElect` is of EpochMQ: the operator allows a master from outside the sync-state set.
     """
 
     clusterName: str = ""
@@ -41,7 +41,7 @@ class ElectMasterHeader(Header):
 
 
 class ElectMasterResponseHeader(Header):
-    """Answer to 1002; `uncleanEpoch` is ours."""
+    """Answer to 1002; `uncleanEpoch` is of EpochMQ."""
 
     masterBrokerId: I64 | None = None
     masterAddress: str | None = None
@@ -59,19 +59,22 @@ class RegisterBrokerToControllerHeader(Header):
     brokerAddress: str
     invokeTime: I64 | None = None
     haAddress: str | None = None
-    """Ours, as those below."""
+    """Of EpochMQ, as all fields below."""
     incarnation: str | None = None
     session: str | None = None
     cleanStart: bool | None = None
-    """False: this process found that the one before it may have lost what it had not synced."""
+    """False: the process found that the process before it may have lost data that was
+    not synced."""
     learner: bool | None = None
     minInSyncReplicas: I32 | None = None
-    """With it the broker promises that, as master of a smaller set, it will neither acknowledge nor
-    confirm. Members that leave such a set stay candidates for an election (KIP-966)."""
+    """With it the broker promises that, as a master with a smaller sync-state set, it neither
+    acknowledges nor confirms. Members that leave such a set can still be elected (KIP-966)."""
 
 
 class RegisterBrokerToControllerResponseHeader(Header):
-    """Answer to 1003; the body is SyncStateSet. `masterHaAddress` and `uncleanEpoch` are ours."""
+    """Answer to 1003; the body is SyncStateSet. `masterHaAddress` and `uncleanEpoch` are of
+    EpochMQ.
+    """
 
     clusterName: str | None = None
     brokerName: str | None = None
@@ -84,14 +87,16 @@ class RegisterBrokerToControllerResponseHeader(Header):
 
 
 class GetReplicaInfoHeader(Header):
-    """CONTROLLER_GET_REPLICA_INFO 1004; the cluster is ours."""
+    """CONTROLLER_GET_REPLICA_INFO 1004; `clusterName` is of EpochMQ."""
 
     brokerName: str
     clusterName: str | None = None
 
 
 class GetReplicaInfoResponseHeader(Header):
-    """Answer to 1004; the body is SyncStateSet. `masterHaAddress` and `uncleanEpoch` are ours."""
+    """Answer to 1004; the body is SyncStateSet. `masterHaAddress` and `uncleanEpoch` are of
+    EpochMQ.
+    """
 
     masterBrokerId: I64 | None = None
     masterAddress: str | None = None
@@ -113,8 +118,8 @@ class GetMetaDataResponseHeader(Header):
 class NotifyBrokerRoleChangedHeader(Header):
     """NOTIFY_BROKER_ROLE_CHANGED 1008 (controller to broker); the body is SyncStateSet.
 
-    `brokerId`, which 5.0 reads, is the recipient's, 0 for the new master; names and HA address are
-    ours.
+    `brokerId`, which 5.0 reads, is the id of the receiver, or 0 if it is the new master. The names
+    and the HA address are of EpochMQ.
     """
 
     masterAddress: str | None = None
@@ -160,7 +165,7 @@ class ApplyBrokerIdHeader(Header):
     appliedBrokerId: I64
     registerCheckCode: str
     incarnation: str | None = None
-    """Ours, as the one below."""
+    """Of EpochMQ, as `learner`."""
     learner: bool | None = None
 
 
@@ -172,10 +177,10 @@ class ApplyBrokerIdResponseHeader(Header):
 
 
 class ControllerHeartbeatHeader(Header):
-    """BROKER_HEARTBEAT 904 as controllers read it; `brokerId` is absent from 5.0's brokers.
+    """BROKER_HEARTBEAT 904, as controllers read it; 5.0's brokers send no `brokerId`.
 
-    `epoch` and `maxOffset` are the last entry of the epoch file and the end of the log. From
-    `leaseWanted` on the fields are ours, and the request is a two-way one.
+    `epoch` is the last epoch of the epoch file, `maxOffset` the end of the log. The fields from
+    `leaseWanted` on are of EpochMQ; a request with them is answered.
     """
 
     clusterName: str
@@ -194,17 +199,19 @@ class ControllerHeartbeatHeader(Header):
     cleanStart: bool | None = None
     haAddress: str | None = None
     resign: bool | None = None
-    """The sender acknowledges nothing any more: another may be elected at once."""
+    """The sender does not acknowledge any more, so another master can be elected at once."""
 
 
 class ControllerHeartbeatResponseHeader(Header):
-    """Answer to 904, for our brokers: the lease, and the group as the leader knows it.
+    """Answer to 904 for EpochMQ's brokers: the lease, and the group as the leader knows it.
 
-    `leaseMillis` counts from the moment before the heartbeat was sent, and is given to the recorded
-    master alone, at the epoch it reported. `stepDown` asks it to fence itself and to `resign`.
-    `wholeSetMayHold` comes with a lease: past it the master may go on while its whole set is behind
-    it, since nobody from outside of the set will be elected. `uncleanEpoch` is the last epoch that
-    an unclean election began, if there was one.
+    Attributes:
+        leaseMillis: length of the write lease in milliseconds, counted from before the heartbeat
+            was sent. Only the recorded master gets one, at the epoch that it reported.
+        stepDown: asks the broker to fence itself and to `resign`.
+        wholeSetMayHold: sent with a lease. After its end the master may go on while the whole
+            sync-state set confirms, because no replica outside of the set will be elected.
+        uncleanEpoch: the last epoch that began with an unclean election, if any.
     """
 
     isLeader: bool = False
@@ -223,11 +230,10 @@ class ControllerHeartbeatResponseHeader(Header):
 
 
 # Controller v50 headers ----------------------------------------------------------------------
-# Headers of the controller family as 5.0 and 5.1.0 have them: a replica is known by its address.
+# Headers of RocketMQ 5.0 and 5.1.0, where the address of a replica identifies it.
 #
-# They differ from `controller`'s in the requests that name a replica (facts of section 3 and 4
-# of the protocol: 1001 to 1004, 1011) and in the answers to them; the codes of requests are the
-# same.
+# The request codes are the same. Requests that name a replica (1001 to 1004, 1011) and their
+# answers have other fields.
 
 
 class AlterSyncStateSetHeaderV50(Header):
@@ -239,7 +245,7 @@ class AlterSyncStateSetHeaderV50(Header):
 
 
 class ElectMasterHeaderV50(Header):
-    """CONTROLLER_ELECT_MASTER 1002, from operators alone; names the wanted master."""
+    """CONTROLLER_ELECT_MASTER 1002, sent by operators only; names the new master."""
 
     clusterName: str
     brokerName: str
@@ -255,7 +261,7 @@ class ElectMasterResponseHeaderV50(Header):
 
 
 class RegisterBrokerHeaderV50(Header):
-    """CONTROLLER_REGISTER_BROKER 1003: asks for an id, and elects the first master."""
+    """CONTROLLER_REGISTER_BROKER 1003: asks for a broker id, and elects the first master."""
 
     clusterName: str
     brokerName: str
@@ -268,7 +274,7 @@ class RegisterBrokerHeaderV50(Header):
 
 
 class RegisterBrokerResponseHeaderV50(Header):
-    """Answer to 1003. `brokerId` is 0 only when this very call made the caller master."""
+    """Answer to 1003. `brokerId` is 0 only if this request made the caller the master."""
 
     masterAddress: str = ""
     masterEpoch: I32 = 0
@@ -284,7 +290,7 @@ class GetReplicaInfoHeaderV50(Header):
 
 
 class GetReplicaInfoResponseHeaderV50(Header):
-    """Answer to 1004: the caller's own number, -1 when its address is unknown."""
+    """Answer to 1004: `brokerId` is the caller's own id, -1 if its address is not known."""
 
     masterAddress: str = ""
     masterEpoch: I32 = 0

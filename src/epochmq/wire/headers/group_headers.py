@@ -1,4 +1,4 @@
-"""Headers of requests about consumer groups, their clients and their locks."""
+"""Headers of requests about consumer groups, clients and queue locks."""
 
 from epochmq.wire.header import I32, I64, Header, RpcHeader, TopicHeader
 
@@ -7,7 +7,7 @@ from epochmq.wire.header import I32, I64, Header, RpcHeader, TopicHeader
 
 
 class DeleteGroupHeader(RpcHeader):
-    """DELETE_SUBSCRIPTIONGROUP 207. 4.9 tools send `removeOffset` for `cleanOffset`."""
+    """DELETE_SUBSCRIPTIONGROUP 207. Tools of 4.9 send `removeOffset` instead of `cleanOffset`."""
 
     groupName: str
     cleanOffset: bool | None = None
@@ -15,7 +15,7 @@ class DeleteGroupHeader(RpcHeader):
 
     @property
     def cleans_offset(self) -> bool:
-        """Whether the group's offsets are to go as well, under either name."""
+        """Whether the offsets of the group must be deleted as well, under either name."""
         return bool(self.cleanOffset or self.removeOffset)
 
 
@@ -34,13 +34,13 @@ class GetConsumeStatsHeader(TopicHeader):
 
 
 class GetBrokerConsumeStatsHeader(Header):
-    """GET_BROKER_CONSUME_STATS 317: of ordered groups only, or of all."""
+    """GET_BROKER_CONSUME_STATS 317, for ordered groups only or for all groups."""
 
     isOrder: bool
 
 
 class CloneGroupOffsetHeader(RpcHeader):
-    """CLONE_GROUP_OFFSET 314; no `topic` means all topics of `srcGroup`."""
+    """CLONE_GROUP_OFFSET 314; without `topic`, all topics of `srcGroup` are copied."""
 
     srcGroup: str
     destGroup: str
@@ -62,7 +62,7 @@ class QuerySubscriptionByConsumerHeader(TopicHeader):
 
 
 class GroupForbiddenHeader(TopicHeader):
-    """UPDATE_AND_GET_GROUP_FORBIDDEN 353; `readable` absent only asks."""
+    """UPDATE_AND_GET_GROUP_FORBIDDEN 353; without `readable` the request only asks."""
 
     group: str
     topic: str
@@ -70,7 +70,7 @@ class GroupForbiddenHeader(TopicHeader):
 
 
 class QueryCorrectionOffsetHeader(TopicHeader):
-    """QUERY_CORRECTION_OFFSET 308; `filterGroups` is a comma list."""
+    """QUERY_CORRECTION_OFFSET 308; `filterGroups` is a list separated by commas."""
 
     compareGroup: str
     topic: str
@@ -82,14 +82,14 @@ class QueryCorrectionOffsetHeader(TopicHeader):
 
 
 class HeartbeatResponseHeader(Header):
-    """Answer to a heartbeat; both fields belong to the V2 heartbeat and may be absent."""
+    """Answer to a heartbeat; both fields belong to the V2 heartbeat and may be missing."""
 
     IS_SUPPORT_HEART_BEAT_V2: bool | None = None
     IS_SUB_CHANGE: bool | None = None
 
 
 class UnregisterClientHeader(RpcHeader):
-    """UNREGISTER_CLIENT 35: a client leaves its producer group, its consumer group or both."""
+    """UNREGISTER_CLIENT 35: a client leaves its producer group, its consumer group, or both."""
 
     clientID: str
     producerGroup: str | None = None
@@ -103,7 +103,7 @@ class GetConsumerListHeader(RpcHeader):
 
 
 class NotifyConsumerIdsChangedHeader(RpcHeader):
-    """NOTIFY_CONSUMER_IDS_CHANGED 40 (broker to client, one-way): rebalance now."""
+    """NOTIFY_CONSUMER_IDS_CHANGED 40 (broker to client, one-way): asks for a rebalance."""
 
     consumerGroup: str
 
@@ -125,20 +125,22 @@ class GetProducerConnectionListHeader(RpcHeader):
 
 
 class LockBatchHeader(RpcHeader):
-    """The body is LockBatchRequest. The fields are EpochMQ's own, between members of a group; an
-    answer that has them repeats them."""
+    """LOCK_BATCH_MQ 41; the body is LockBatchRequest.
+
+    The fields are of EpochMQ, between members of a group. An answer repeats the fields it got.
+    """
 
     lockAsker: str | None = None
-    """Who asks for a vote; without it the request is a client's, or a Java member's."""
+    """The broker that asks for a vote; without it the sender is a client or a RocketMQ broker."""
     lockNumber: I64 | None = None
-    """Rises with each of that one's requests."""
+    """A number that rises with each request of `lockAsker`."""
     totalReplicas: I32 | None = None
 
 
 class UnlockBatchHeader(RpcHeader):
-    """The body is LockBatchRequest; fields as above."""
+    """UNLOCK_BATCH_MQ 42; the body is LockBatchRequest, the fields are as in `LockBatchHeader`."""
 
     lockAsker: str | None = None
     lockNumber: I64 | None = None
     lockUndo: bool | None = None
-    """Only what that very request did is undone."""
+    """Whether only the effect of the request with this number is undone."""

@@ -1,4 +1,6 @@
-"""Headers of registration and routes: 103 to 105, 205, 215 to 217, 322, 327, 904, 905 (2.6)."""
+"""Headers of registration and routes: 103 to 105, 205, 215 to 217, 322, 327, 904, 905;
+100 to 102.
+"""
 
 import msgspec
 
@@ -6,9 +8,9 @@ from epochmq.wire.header import I32, I64, Header, TopicHeader
 
 
 class RegisterBrokerHeader(Header):
-    """REGISTER_BROKER 103. `heartbeatTimeoutMillis` absent means 120,000 ms.
+    """REGISTER_BROKER 103. Without `heartbeatTimeoutMillis`, 120,000 ms are used.
 
-    `enableActingMaster` absent means a 4.x broker. `bodyCrc32` 0 means do not check.
+    4.x brokers send no `enableActingMaster`. `bodyCrc32` 0 means that the body is not checked.
     """
 
     brokerName: str
@@ -24,7 +26,7 @@ class RegisterBrokerHeader(Header):
 
 
 class RegisterBrokerResponseHeader(Header):
-    """Answer to 103: the live master, for a broker that is none."""
+    """Answer to 103: the living master, for a broker that is not the master."""
 
     haServerAddr: str | None = None
     masterAddr: str | None = None
@@ -47,7 +49,9 @@ class GetRouteHeader(TopicHeader):
 
 
 class QueryDataVersionHeader(Header):
-    """QUERY_DATA_VERSION 322: has this broker's topic table changed? Refreshes liveness as well."""
+    """QUERY_DATA_VERSION 322: asks whether the topic table changed. It also counts as a
+    heartbeat.
+    """
 
     brokerName: str
     brokerAddr: str
@@ -135,8 +139,8 @@ class GetTopicsByClusterHeader(Header):
     cluster: str
 
 
-# Kv headers ----------------------------------------------------------------------------------
-# Headers of the name server's key-value configuration: 100 to 102, 219.
+# Key-value headers ---------------------------------------------------------------------------
+# Headers of the key-value configuration of name servers: 100 to 102, 219.
 
 
 class PutKVConfigHeader(Header):

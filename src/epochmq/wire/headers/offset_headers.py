@@ -1,6 +1,6 @@
-"""Headers about consumer offsets and queue bounds: 14, 15, 29 to 32.
+"""Headers about consumer offsets, ends of queues, and message queries: 12, 14, 15, 29 to 33, 321.
 
-Every `offset` here is a queue offset; timestamps are wall ms.
+Each `offset` is a queue offset, except in `ViewMessageHeader`; timestamps are Unix milliseconds.
 """
 
 import msgspec
@@ -9,7 +9,7 @@ from epochmq.wire.header import I32, I64, Header, TopicHeader
 
 
 class QueryConsumerOffsetHeader(TopicHeader):
-    """QUERY_CONSUMER_OFFSET 14. Only 5.0 clients send `setZeroIfNotFound`, and only as false."""
+    """QUERY_CONSUMER_OFFSET 14. Only 5.x clients send `setZeroIfNotFound`, and only as false."""
 
     consumerGroup: str
     topic: str
@@ -33,7 +33,9 @@ class OffsetResponseHeader(Header):
 
 
 class SearchOffsetHeader(TopicHeader):
-    """SEARCH_OFFSET_BY_TIMESTAMP 29. `boundaryType` (5.3) is LOWER or UPPER in any case."""
+    """SEARCH_OFFSET_BY_TIMESTAMP 29. `boundaryType` (5.3) is LOWER or UPPER, in any case of
+    letters.
+    """
 
     topic: str
     queueId: I32
@@ -42,7 +44,7 @@ class SearchOffsetHeader(TopicHeader):
 
 
 class GetMaxOffsetHeader(TopicHeader):
-    """GET_MAX_OFFSET 30; `committed` is ignored by RocketMQ's brokers."""
+    """GET_MAX_OFFSET 30; RocketMQ's brokers ignore `committed`."""
 
     topic: str
     queueId: I32
@@ -70,11 +72,11 @@ class TimestampResponseHeader(Header):
 
 
 # Query headers -------------------------------------------------------------------------------
-# Headers of message look-ups: 12, 33, 321.
+# Headers of message queries: 12, 33, 321.
 
 
 class QueryMessageHeader(TopicHeader):
-    """QUERY_MESSAGE 12. Timestamps are wall ms; `uniqueKey` asks by UNIQ_KEY."""
+    """QUERY_MESSAGE 12. Timestamps are Unix milliseconds; `uniqueKey` searches by UNIQ_KEY."""
 
     topic: str
     key: str
@@ -85,7 +87,7 @@ class QueryMessageHeader(TopicHeader):
 
 
 class QueryMessageResponseHeader(Header):
-    """Answer to 12: how far the index had come (wall ms, commit-log offset)."""
+    """Answer to 12: the end of the index (Unix milliseconds, commit log offset)."""
 
     indexLastUpdateTimestamp: I64
     indexLastUpdatePhyoffset: I64
@@ -99,7 +101,7 @@ class ViewMessageHeader(Header):
 
 
 class QueryConsumeQueueHeader(TopicHeader):
-    """QUERY_CONSUME_QUEUE 321: `count` units of a queue from `index`."""
+    """QUERY_CONSUME_QUEUE 321: `count` units of a queue from `index` on."""
 
     topic: str
     queueId: I32

@@ -1,4 +1,7 @@
-"""Headers of the POP family: 200050 to 200055. Times are wall ms."""
+"""Headers of POP requests: 200050 to 200055.
+
+`bornTime` and `popTime` are Unix milliseconds; `invisibleTime` and `pollTime` are durations in ms.
+"""
 
 from epochmq.wire.header import I32, I64, Header, TopicHeader
 
@@ -8,7 +11,7 @@ INIT_MAX = 1
 
 
 class PopHeader(TopicHeader):
-    """POP_MESSAGE 200050. `queueId` -1 means all queues; `invisibleTime` and `pollTime` are ms."""
+    """POP_MESSAGE 200050. `queueId` -1 means all queues."""
 
     consumerGroup: str
     topic: str
@@ -58,7 +61,7 @@ class ChangeInvisibleTimeHeader(TopicHeader):
 
 
 class ChangeInvisibleTimeResponseHeader(Header):
-    """Answer to 200053: what the new receipt handle is made of."""
+    """Answer to 200053: the values of the new receipt handle."""
 
     popTime: I64
     invisibleTime: I64
@@ -75,7 +78,7 @@ class PeekHeader(TopicHeader):
 
 
 class NotificationHeader(TopicHeader):
-    """NOTIFICATION 200054: tell me when there is something to pop."""
+    """NOTIFICATION 200054: the broker answers when there is a message to pop."""
 
     consumerGroup: str
     topic: str

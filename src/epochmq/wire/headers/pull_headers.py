@@ -1,4 +1,4 @@
-"""Headers of PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361."""
+"""Headers of PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361, and of bulk requests."""
 
 from epochmq.wire.header import I32, I64, Header, TopicHeader
 
@@ -7,13 +7,14 @@ SUSPEND = 0x2
 SUBSCRIPTION = 0x4
 CLASS_FILTER = 0x8
 LITE_PULL = 0x10
-"""Bits of a pull's `sysFlag`: commit, may be held, carries its subscription, ..., lite."""
+"""Bits of a pull's `sysFlag`: commits an offset, may be held, has a subscription, uses a class
+filter, is a lite pull."""
 
 
 class PullHeader(TopicHeader):
-    """Read `queueOffset` and following. `suspendTimeoutMillis` is the longest hold in ms.
+    """Reads from `queueOffset` on. `suspendTimeoutMillis` is the longest wait in ms.
 
-    `maxMsgBytes` is ignored by RocketMQ's brokers up to 5.3.
+    RocketMQ's brokers up to 5.3 ignore `maxMsgBytes`.
     """
 
     consumerGroup: str
@@ -33,7 +34,9 @@ class PullHeader(TopicHeader):
 
 
 class PullResponseHeader(Header):
-    """Answer with code 0, 19, 20 or 21; clients unbox the first four, so they are always there."""
+    """Answer with code 0, 19, 20 or 21. The first four fields are always set, as
+    clients need them.
+    """
 
     suggestWhichBrokerId: I64
     nextBeginOffset: I64
@@ -46,14 +49,14 @@ class PullResponseHeader(Header):
 
 
 # Bulk headers --------------------------------------------------------------------------------
-# Headers of our own requests for data pipelines: 34003 to 34006.
+# Headers of EpochMQ's requests for data pipelines: 34003 to 34006.
 
 
 class BulkReadHeader(TopicHeader):
-    """BULK_READ 34003: records of one queue from queue offset `offset`.
+    """BULK_READ 34003: records of one queue from queue offset `offset` on.
 
-    `endOffset` bounds the queue offsets (exclusive), `maxBytes` the records' bytes. `tags` is a tag
-    expression (`A || B`).
+    `endOffset` limits the queue offsets (exclusive), `maxBytes` the bytes of the records. `tags` is
+    a tag expression (`A || B`).
     """
 
     topic: str
@@ -63,15 +66,16 @@ class BulkReadHeader(TopicHeader):
     endOffset: I64 | None = None
     tags: str | None = None
     withoutBodies: bool | None = None
-    """The reader wants no bodies: a broker that can leaves them out, and sets their sizes to 0."""
+    """The reader wants no bodies: a broker that supports it leaves them out and sets their sizes to
+    0."""
 
 
 class BulkReadResponseHeader(Header):
-    """The body holds `count` whole records; the reader goes on at `nextOffset`.
+    """The body holds `count` whole records; the next read begins at `nextOffset`.
 
-    `minOffset` and `maxOffset` are what can be read; `brokerEpoch` only in controller mode. Where
-    the message at `nextOffset` is damaged (SYSTEM_ERROR), a reader that leaves it out goes on at
-    `behindDamage`; that may be damaged as well.
+    `minOffset` and `maxOffset` are the limits of what can be read. `brokerEpoch` is set in
+    controller mode only. If the message at `nextOffset` is damaged (SYSTEM_ERROR), a reader can
+    skip it by going on at `behindDamage`, where the next message may be damaged as well.
     """
 
     nextOffset: I64
@@ -90,25 +94,26 @@ class EpochOffsetsHeader(TopicHeader):
 
 
 class LogDigestsHeader(Header):
-    """LOG_DIGESTS 34005: blocks of `[fromOffset, toOffset)`, log offsets."""
+    """LOG_DIGESTS 34005: blocks of the log from `fromOffset` to `toOffset` (exclusive, bytes)."""
 
     fromOffset: I64
     toOffset: I64 | None = None
     blockBytes: I32 | None = None
     verify: bool | None = None
-    """Look first whether the bytes are what was written there; 64 KiB at most. What is damaged is
-    not in the answer."""
+    """Whether the broker first checks that the bytes are what was written, for 64 KiB at most. The
+    answer leaves out damaged bytes."""
 
 
 class LogDigestsResponseHeader(Header):
-    """`verified` when that was done and nothing was wrong. A broker that does not know `verify`
-    gives no header."""
+    """`verified` is set if the check was done and found no damage. A broker that does not know
+    `verify` sends no header.
+    """
 
     verified: bool | None = None
 
 
 class LogReadHeader(Header):
-    """LOG_READ 34006: the log's bytes from `fromOffset`."""
+    """LOG_READ 34006: bytes of the log from `fromOffset` on."""
 
     fromOffset: I64
     maxBytes: I32 | None = None

@@ -1,15 +1,16 @@
-"""Headers of the sending family: 10, 310, 320, 324, 325, 326, 36, 370.
+"""Headers of sends and transactions: 10, 310, 320, 324, 325, 326, 36, 370, 37, 39, 323.
 
-A batch (320) uses the short-key form with `batch` true.
+A batch (320) has one-letter keys, with `batch` true.
 """
 
 from epochmq.wire.header import I32, I64, Header, RpcHeader, TopicHeader
 
 
 class SendHeader(TopicHeader):
-    """SEND_MESSAGE 10 and SEND_REPLY_MESSAGE 324: the long names.
+    """SEND_MESSAGE 10 and SEND_REPLY_MESSAGE 324, with long keys.
 
-    `sysFlag` is model/sys_flag's, `properties` the encoded text, `bornTimestamp` wall ms.
+    `sysFlag` has the bits of `model/sys_flag.py`, `properties` is the encoded text, `bornTimestamp`
+    is Unix milliseconds.
     """
 
     producerGroup: str
@@ -43,11 +44,11 @@ V2_KEYS = {
     "batch": "m",
     "brokerName": "n",
 }
-"""The one-letter keys of the short form; attributes keep the long names in both forms."""
+"""The one-letter keys of the short form; attributes have the long names in both forms."""
 
 
 class SendHeaderV2(TopicHeader, rename=V2_KEYS):
-    """SEND_MESSAGE_V2 310, SEND_BATCH_MESSAGE 320, SEND_REPLY_MESSAGE_V2 325: short keys."""
+    """SEND_MESSAGE_V2 310, SEND_BATCH_MESSAGE 320, SEND_REPLY_MESSAGE_V2 325: one-letter keys."""
 
     producerGroup: str
     topic: str
@@ -68,7 +69,8 @@ class SendHeaderV2(TopicHeader, rename=V2_KEYS):
 class SendResponseHeader(Header):
     """Answer to every send. `msgId` is the offset message id, `transactionId` the UNIQ_KEY.
 
-    Ours: `sinkRepeats` says how many of the messages were a sink's repeats, and are stored already.
+    `sinkRepeats` is of EpochMQ: how many of the messages were repeats of a sink and are stored
+    already.
     """
 
     msgId: str
@@ -83,7 +85,7 @@ class SendResponseHeader(Header):
 
 
 class SendBackHeader(RpcHeader):
-    """CONSUMER_SEND_MSG_BACK 36. `offset` is the message's byte position in the commit log."""
+    """CONSUMER_SEND_MSG_BACK 36. `offset` is the byte position of the message in the commit log."""
 
     offset: I64
     group: str
@@ -95,7 +97,9 @@ class SendBackHeader(RpcHeader):
 
 
 class PushReplyHeader(TopicHeader):
-    """PUSH_REPLY_MESSAGE_TO_CLIENT 326: a reply on its way back to who asked; body = message."""
+    """PUSH_REPLY_MESSAGE_TO_CLIENT 326: a reply on its way to the requester; the body is the
+    message.
+    """
 
     producerGroup: str
     topic: str
@@ -114,7 +118,7 @@ class PushReplyHeader(TopicHeader):
 
 
 class RecallHeader(TopicHeader):
-    """RECALL_MESSAGE 370 (5.3): take a timer message back before it is due."""
+    """RECALL_MESSAGE 370 (5.3): cancels a timer message before it is due."""
 
     topic: str
     recallHandle: str
@@ -139,9 +143,10 @@ ROLLBACK = 12
 
 
 class EndTransactionHeader(RpcHeader):
-    """END_TRANSACTION 37, one-way from Java.
+    """END_TRANSACTION 37; Java clients send it one-way.
 
-    `tranStateTableOffset` is the half message's queue offset, `commitLogOffset` its byte position.
+    `tranStateTableOffset` is the queue offset of the half message, `commitLogOffset` its byte
+    position in the commit log.
     """
 
     producerGroup: str
@@ -166,7 +171,7 @@ class CheckTransactionStateHeader(RpcHeader):
 
 
 class ResumeCheckHalfHeader(Header):
-    """RESUME_CHECK_HALF_MESSAGE 323: check a given-up half message again."""
+    """RESUME_CHECK_HALF_MESSAGE 323: asks to check a half message again that was given up."""
 
     msgId: str | None = None
     topic: str | None = None

@@ -6,7 +6,9 @@ from epochmq.wire.header import I32, TopicHeader
 
 
 class CreateTopicHeader(TopicHeader):
-    """UPDATE_AND_CREATE_TOPIC 17. `attributes` is a comma list of `+key=value` and `-key`."""
+    """UPDATE_AND_CREATE_TOPIC 17. `attributes` is a list of `+key=value` and `-key`,
+    with commas.
+    """
 
     topic: str
     defaultTopic: str
@@ -21,7 +23,12 @@ class CreateTopicHeader(TopicHeader):
 
 
 def creation(config: TopicConfig, attributes: str | None = None) -> CreateTopicHeader:
-    """What makes a topic as `config` says; `attributes` are changes, none of the config's own."""
+    """Return the request that creates a topic as in `config`.
+
+    Args:
+        config: the configuration; its own attributes are not sent.
+        attributes: changes of attributes, as `+key=value` and `-key`, separated by commas.
+    """
     return CreateTopicHeader(
         topic=config.topic_name,
         defaultTopic=DEFAULT_TOPIC,
