@@ -7,14 +7,11 @@ index files follow the log.
 from collections.abc import Callable
 from datetime import datetime
 
-from epochmq.base.ports import Disk
-from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.log_end import CUT_FOLDER
-from epochmq.store.message_index import Index
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
-from epochmq.store.queue_table import QueueTable
+from epochmq.store.store_files import StoreFiles
 
 _HOUR_MS = 3_600_000
 
@@ -24,18 +21,14 @@ class Retention:
 
     def __init__(
         self,
-        disk: Disk,
-        options: StoreOptions,
-        log: CommitLog,
-        queues: QueueTable,
-        index: Index | None,
+        files: StoreFiles,
         pointers: Pointers,
     ) -> None:
-        self._disk = disk
-        self._options = options
-        self._log = log
-        self._queues = queues
-        self._index = index
+        self._disk = files.disk
+        self._options = files.options
+        self._log = files.log
+        self._queues = files.queues
+        self._index = files.index
         self._pointers = pointers
         self._to_clean: list[ConsumeQueue] = []
         self.deleted_files = 0
