@@ -76,7 +76,7 @@ class Follower:
         """Where the first record begins whose store time was not looked at."""
 
     def whole_end(self) -> int:
-        """Up to here the log is whole records; when no master is followed, that is its end."""
+        """Where the whole records of the log end; the log's end when no master is followed."""
         return self._whole_end if self.active else self._log.end
 
     @property

@@ -1,4 +1,4 @@
-"""What the native code makes from stored records: messages that follow from them, timer rows."""
+"""Makes messages and timer rows from stored records, by the native code."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -15,7 +15,10 @@ from epochmq.store.waits import TimedMessage, WaitsReader
 
 
 class NativeMessages:
-    """Makes nothing where there is no native code, or the store has an IPv6 address."""
+    """Gives the results of the native code for one store.
+
+    Without native code, and for a store with an IPv6 address, there are no results.
+    """
 
     def __init__(
         self,
@@ -36,7 +39,7 @@ class NativeMessages:
 
     @cached_property
     def remaker(self) -> Remaker | None:
-        """Made for the first message that follows from another; a new store is quick."""
+        """The object that makes messages. It is made at its first use, because that takes time."""
         if self._native is None:
             return None
         files = self._files

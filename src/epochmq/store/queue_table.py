@@ -40,7 +40,7 @@ class QueueTable:
         """Queues with units that no file has yet, each once."""
 
     def use_types(self, types: QueueTypes) -> None:
-        """Ask `types` from now on what queues a new topic gets."""
+        """Set the function that tells what queues a new topic gets."""
         self._types = types
 
     def names(self) -> list[str]:

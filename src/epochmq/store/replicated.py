@@ -36,7 +36,7 @@ class BelowConfirmed(StoreDamaged):
 
 
 class RawLogReader:
-    """Gives the bytes of the log to those that copy the log; changes nothing."""
+    """Reads the bytes of the log for those that copy the log."""
 
     def __init__(self, files: StoreFiles, pointers: Pointers, read_check: ReadCheck) -> None:
         self._log = files.log
@@ -117,8 +117,11 @@ class ReplicaLog:
         self._on_failure = on_failure
 
     def recover_confirmed(self, recovered: Recovered) -> int:
-        """The confirmed offset after recovery: what the checkpoint calls confirmed, and no more
-        (rocketmq#6609, #6703). The checkpoint is written and synced."""
+        """Find the confirmed offset after recovery: at most what the checkpoint calls confirmed.
+
+        See rocketmq#6609 and #6703. The checkpoint is written and synced, and `recovered` gets the
+        number of confirmed bytes that are missing.
+        """
         end = self._log.end
         told = self._checkpoint.confirmed
         recovered.lost_confirmed = max(0, told - end)

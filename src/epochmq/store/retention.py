@@ -4,7 +4,6 @@ The oldest log file goes first, the file being written never, and none that is n
 index files follow the log.
 """
 
-from collections.abc import Callable
 from datetime import datetime
 
 from epochmq.store.consume_queue import ConsumeQueue
@@ -32,8 +31,6 @@ class Retention:
         self._pointers = pointers
         self._to_clean: list[ConsumeQueue] = []
         self.deleted_files = 0
-        self.on_start: Callable[[int], None] | None = None
-        """Told the log's new start when files went: the epochs before it follow."""
         self.by_hand = False
         """Set to delete expired files at the next look, whatever the hour (an admin's wish)."""
 
@@ -66,8 +63,6 @@ class Retention:
         if gone:
             self.deleted_files += gone
             self._to_clean = self._queues.all()
-            if self.on_start is not None:
-                self.on_start(self._pointers.start)
         self._delete_cuts(limit)
         return gone
 

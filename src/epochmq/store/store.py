@@ -49,14 +49,14 @@ class Store:
     """Commit log, queues and indexes of one broker. Made by `Store.open`.
 
     The store is made of parts, and each part has one task. `StoreFiles` holds the objects that
-    read and write the files. `Appender` adds messages, `Flusher` syncs, `ReadLimit` moves what
-    readers see, `Reader` reads, `ReplicaLog` adds a master's bytes and cuts the log,
-    `Housekeeping` does the work between appends.
+    read and write the files. `Appender` adds messages. `Flusher` syncs the log. `ReadLimit` moves
+    the position up to which readers see the log. `Reader` reads. `ReplicaLog` adds the bytes of a
+    master and cuts the log. `Housekeeping` does the work between appends.
 
-    `Store` makes the parts and gives each of them what it needs. `Store` has methods where more
-    than one part takes part in a call. All other methods belong to one part, and `_bind_parts`
-    makes them attributes of the store: `store.read_queue` is `Reader.read_queue`. So callers know
-    only the store, and such a call costs no second call.
+    `__init__` makes the parts and gives each part what it needs. When a call needs several parts,
+    `Store` has a method for it. When a call needs one part, the method belongs to that part, and
+    `_bind_parts` makes it an attribute of the store: `store.read_queue` is `Reader.read_queue`.
+    Callers therefore need only the store, and the store adds no call of its own.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Store:
         self._bind_parts()
 
     def _bind_parts(self) -> None:
-        """Make the methods that one part does alone attributes of the store."""
+        """Make methods of the parts attributes of the store."""
         reader, queues, native = self._reader, self._queues, self._native_messages
         self.read_queue = reader.read_queue
         self.queue_bounds = reader.bounds
@@ -280,7 +280,7 @@ class Store:
         return self._appender.append(drafts, wall)
 
     def notify_append(self, callback: Callable[[], None] | None) -> None:
-        """Call `callback` from now on after each append that waits for a sync; None: nobody."""
+        """Set the function that is called after each append that waits for a sync, or None."""
         self.on_append = callback
 
     def append_batch(self, drafts: Sequence[Draft], wall: int) -> list[Appended] | PutStatus:

@@ -13,9 +13,9 @@ from epochmq.store.queue_table import QueueTable, QueueTypes, unknown_type
 
 @dataclass(frozen=True, slots=True)
 class StoreFiles:
-    """What the parts of a store share: the disk, the options, and one object for each file type.
+    """Holds what all parts of a store use: disk, options, and one object for each type of file.
 
-    `StoreFiles.of` makes the objects. No file is read before `Recovery.run`.
+    `StoreFiles.of` makes the objects and reads no file. `Recovery.run` reads the files.
     """
 
     disk: Disk
@@ -35,7 +35,7 @@ class StoreFiles:
         types: QueueTypes = unknown_type,
         boot: str = "",
     ) -> "StoreFiles":
-        """The files under `disk`; `types` and `boot` are those of `Store.open`."""
+        """Make the objects for `disk`; `types` and `boot` are those of `Store.open`."""
         log = CommitLog(disk, options)
         return cls(
             disk,
@@ -48,7 +48,7 @@ class StoreFiles:
         )
 
     def close(self) -> None:
-        """Close all files; nothing is written."""
+        """Close all files. This writes nothing."""
         self.log.close()
         self.queues.files.close()
         self.checksums.close()

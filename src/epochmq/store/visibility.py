@@ -26,7 +26,7 @@ class Visibility:
         self.arrivals: Callable[[Arrivals], None] | None = None
 
     def notify_arrivals(self, callback: Callable[[Arrivals], None] | None) -> None:
-        """Call `callback` from now on with all queue ends that are shown; None: nobody."""
+        """Set the function that is called with all queue ends that are shown, or None."""
         self.arrivals = callback
 
     def show(self, touched: list[ConsumeQueue]) -> None:
@@ -119,7 +119,7 @@ class ReadLimit:
         """What is appended is confirmed and readable at once."""
 
     def advance(self) -> None:
-        """Move both; not while the log is cut, because what is cut must not show again."""
+        """Move both positions, but not while the log is cut: what is cut must not show again."""
         if self._gate.held:
             return
         pointers = self._pointers
@@ -147,18 +147,21 @@ class ReadLimit:
         self.advance()
 
     def start_at(self, confirmed: int) -> None:
-        """After recovery of a replica: show only what is below `confirmed`."""
+        """Bound `confirmed` by the offset that recovery found, and show only what is below it."""
         self.confirm_limit = confirmed
         if confirmed < self._log.end:
             self._visibility.hold_all(self._queues.all(), confirmed)
 
     def hold(self, touched: list[ConsumeQueue]) -> None:
-        """These queues grew: show their ends as soon as the log is readable up to its whole end."""
+        """Show the ends of queues that grew, once the log is readable up to its whole end."""
         self._visibility.hold(self._whole_end(), touched)
         self.advance()
 
     def hide(self, offset: int) -> None:
-        """Readers see the log below `offset` only: an unclean election takes the rest back."""
+        """Show readers only what is below `offset`, although more may have been confirmed.
+
+        That happens when the log is cut after an unclean election.
+        """
         pointers = self._pointers
         pointers.confirmed = min(pointers.confirmed, offset)
         if pointers.dispatched > offset:
@@ -166,10 +169,10 @@ class ReadLimit:
             self._visibility.hold_all(self._queues.all(), offset)
 
     def cut(self, offset: int) -> None:
-        """The log was cut to `offset`: nothing behind it is confirmed."""
+        """Lower the bound of `confirmed` to `offset`, where the log ends after a cut."""
         if self.confirm_limit is not None:
             self.confirm_limit = min(self.confirm_limit, offset)
 
     def clear(self) -> None:
-        """The log begins again: no queue waits to be shown."""
+        """Forget the queue ends that are not shown yet, because the log begins again."""
         self._visibility.clear()
