@@ -23,7 +23,6 @@ from tidy_tables import (
     ENTRY_POINTS,
     IMPURE,
     KEPT_NAMES,
-    KEPT_SPLATS,
     LAYERS,
     MACHINE_PATH,
     OUTSIDERS,
@@ -335,8 +334,6 @@ def check_words(tree: Tree) -> None:
 
 def check_splats(tree: Tree) -> None:
     for module in tree.modules.values():
-        if module.path.endswith(KEPT_SPLATS):
-            continue
         for part in ast.walk(module.tree):
             if isinstance(part, ast.Starred) and isinstance(part.value, ast.Tuple | ast.List):
                 tree.report(module.path, part.lineno, "splat", "write the values without *( )")

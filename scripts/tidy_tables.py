@@ -152,8 +152,6 @@ SHARED = {"PopConsumer", "Producer", "PullConsumer", "PushConsumer", "Transactio
 """Classes of `client/sync` that are named as those of `client/aio`, so that a program changes its
 import only."""
 SHARED_MODULES = {"__init__", "__main__", "options"}
-KEPT_SPLATS = ("store/store.py",)
-"""Its constructors have up to twelve arguments: one in a line would make the file too long."""
 CITED = re.compile(r"`([\w/.]+\.py)(?:::\w+)?`")
 CITED_PAGE = re.compile(r"(?<![\w./:-])((?:[\w-]+/)*[\w-]+\.md)\b")
 CITED_EXAMPLES = {"app.py", "sim/checkers/inv_XX.py"}
@@ -192,7 +190,7 @@ RULES = {
     "unique": "A class of the product has a name of its own, so that a search finds one class."
     " The same holds for modules, but `__init__` and `options`. SHARED has the exceptions.",
     "splat": "f(*(a, b), c) hides which argument is which, and finds no reader by search. Write"
-    " f(a, b, c). KEPT_SPLATS has the exceptions.",
+    " f(a, b, c).",
     "cite": "A page (.md), or a module in backticks, that a document or a docstring names exists:"
     " its path or the end of its path. Correct the name, or leave it out.",
     "unfinished": "Markers of unfinished work rot. Finish it, or open an issue.",

@@ -292,7 +292,8 @@ class GroupHistory:
             safeguards=self.cluster.safe,
             boot=f"{host.name} {host.power_cuts}",
         )
-        hide = store._hide
+        read_limit = store._read_limit
+        hide = read_limit.hide
 
         def watched(offset: int) -> None:
             """The bytes are kept, and readers do not see them any more: the cut begins."""
@@ -300,7 +301,7 @@ class GroupHistory:
             self.world.mark("covered.truncated")
             hide(offset)
 
-        store._hide = watched  # type: ignore[method-assign]
+        read_limit.hide = watched  # type: ignore[method-assign]
         return store
 
     def clean_start(self, host: Host, store: Store) -> bool:

@@ -64,7 +64,7 @@ def test_what_is_not_synced_has_none() -> None:
     synced = store.pointers.synced
     world.append([draft(1 << 20, Random(2))])
     store.tick(world.now, world.wall)  # its chores are not run: nothing is synced by them
-    steps, found = store.checksums.steps(store._housekeeping.checksum_limit(), partial=True)
+    steps, found = store.checksums.steps(store._flusher.whole_synced, partial=True)
     for step in steps:
         step()
     assert [(block.start, size) for block, size in found] == [(0, synced)]

@@ -14,7 +14,7 @@ def made() -> tuple[SimDisk, CommitLog, Pointers, Flusher]:
     log = CommitLog(disk, SMALL)
     pointers = Pointers()
     log.roll()
-    return disk, log, pointers, Flusher(log, pointers)
+    return disk, log, pointers, Flusher(log, pointers, lambda: log.end)
 
 
 def test_waiters_are_called_in_order_once_covered() -> None:

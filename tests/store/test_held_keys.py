@@ -6,9 +6,8 @@ from sim.disk import SimDisk
 from tests.store.replicas import REPLICATED, WALL, fill, opened
 from tests.store.world import draft
 
-from epochmq.store.append import Staged
 from epochmq.store.draft import Appended
-from epochmq.store.held_keys import cut_rows, ready_rows, waiting_keys
+from epochmq.store.held_keys import Staged, cut_rows, ready_rows, waiting_keys
 from epochmq.store.native.native_index import KEY_BYTES, PackedKeys, place_of
 
 

@@ -6,8 +6,8 @@ from sim.disk import SimDisk
 from tests.store.world import HOST, SMALL
 
 from epochmq.model.record import decode
-from epochmq.store.append import Row
 from epochmq.store.draft import Draft
+from epochmq.store.held_keys import Row
 from epochmq.store.index_file import SET_BACK_MS
 from epochmq.store.key_query import KeySearch
 from epochmq.store.message_index import Index, IndexResult

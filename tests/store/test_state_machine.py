@@ -98,7 +98,7 @@ class StoreMachine(RuleBasedStateMachine):
         for topic, queue_id, offset, record in everything(store):
             assert decode(record).body == self.model[topic, queue_id][offset]
             shown[topic, queue_id] = offset + 1
-        if store._at_once:
+        if store._read_limit.at_once:
             assert shown == {name: len(queue) for name, queue in self.model.items()}
 
     def teardown(self) -> None:

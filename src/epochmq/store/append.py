@@ -36,27 +36,19 @@ from epochmq.model.sys_flag import (
 )
 from epochmq.model.tags import java_hash
 from epochmq.store.batch_queue import inner_count
-from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.draft import LENGTHS, UNIT, UNIT_BYTES, Appended, Draft, PutStatus
+from epochmq.store.held_keys import Staged
 from epochmq.store.native import library
-from epochmq.store.native.native_index import PackedKeys
 from epochmq.store.native_batch import CheckedBatch, NativeBatch, Placed
 from epochmq.store.native_send import SendRun
-from epochmq.store.options import StoreOptions
-from epochmq.store.queue_table import QueueTable
 from epochmq.store.sink_runs import SinkRun
+from epochmq.store.store_files import StoreFiles
 
 CLOCK_STEP_MS = 3000
 """Below this a wall clock that goes back is waited for (upstream's checkpoint margin)."""
 
 Result = Appended | PutStatus
-Row = tuple[str, tuple[str, ...], int, int]
-"""(topic, keys, log offset, store ms) of one message."""
-
-Staged = list[Row | PackedKeys]
-"""What is not indexed yet, in the log's order; the native code's keys are hashed already."""
-
 IsNew = Callable[[SinkMark, int], bool]
 """Whether none of so many messages of a sink from a mark on is in the log."""
 
@@ -77,9 +69,23 @@ class Appender:
     """Owns the order of the log: everything that is appended goes through here."""
 
     def __init__(
-        self, log: CommitLog, queues: QueueTable, options: StoreOptions, store_host: bytes
+        self,
+        files: StoreFiles,
+        store_host: bytes,
+        on_run: Callable[[list[ConsumeQueue]], None],
+        on_failure: Callable[[Exception], None],
+        on_clock_back: Callable[[int], None],
     ) -> None:
-        self._log = log
+        """`on_run` is called after each successful run or roll; it gets the queues that grew, once.
+
+        `on_failure` is called when a write or a roll failed: nothing of that run is in the log.
+        `on_clock_back` is called when the wall clock went back so far that store times follow it.
+        """
+        options, queues = files.options, files.queues
+        self._on_run = on_run
+        self._on_failure = on_failure
+        self._on_clock_back = on_clock_back
+        self._log = files.log
         self._queues = queues
         self._topics = queues.topics
         self._body_max = options.message_bytes_max
@@ -94,12 +100,6 @@ class Appender:
         self._record_max = min(
             options.message_bytes_max, options.commit_log_file_bytes - TAIL_BYTES
         )
-        self.on_run: Callable[[list[ConsumeQueue]], None] = lambda _touched: None
-        """Called after each successful run or roll with the queues that grew, each once."""
-        self.on_failure: Callable[[Exception], None] = lambda _error: None
-        """Called when a write or a roll failed; nothing of that run is in the log."""
-        self.on_clock_back: Callable[[int], None] = lambda _wall: None
-        """Called when the wall clock went back so far that store times follow it."""
         self.count = 0
         self.bytes = 0
 
@@ -131,7 +131,7 @@ class Appender:
             self.last_wall = wall
         elif self.last_wall - wall >= CLOCK_STEP_MS:
             self.last_wall = wall
-            self.on_clock_back(wall)
+            self._on_clock_back(wall)
 
     def _set_wall(self, wall: int) -> None:
         """Store times do not go back with a small step of the clock; a large one is followed."""
@@ -139,7 +139,7 @@ class Appender:
             self.last_wall = wall
         elif self.last_wall - wall > CLOCK_STEP_MS:
             self.last_wall = wall
-            self.on_clock_back(wall)
+            self._on_clock_back(wall)
 
     def _run(self, drafts: Sequence[Draft], results: list[Result]) -> None:
         """Append drafts as far as the active file has room, then open the next file if needed."""
@@ -271,14 +271,14 @@ class Appender:
                 self._roll()
             except (DiskFull, DiskFailed) as error:
                 results += [PutStatus.CREATE_MAPPED_FILE_FAILED] * left
-                self.on_failure(error)
+                self._on_failure(error)
 
     def _roll(self) -> None:
         """Open the next file. The blank joins the log here and now: what comes next may fail."""
         end = self._log.end
         self._log.roll()
         if self._log.end > end:
-            self.on_run([])
+            self._on_run([])
 
     def _put(self, data: Buffer, count: int, touched: list[ConsumeQueue], staged: int) -> bool:
         """Write `count` records whose units and keys are in memory already, or take those back."""
@@ -286,7 +286,7 @@ class Appender:
             self._log.write(data)
         except (DiskFull, DiskFailed) as error:
             self._undo(touched, staged)
-            self.on_failure(error)
+            self._on_failure(error)
             return False
         self.count += count
         self.bytes += len(data)
@@ -296,7 +296,7 @@ class Appender:
                 self._queues.mark_dirty(queue)
             if queue.next - queue.written >= WRITE_UNITS:
                 self._write_out(queue)
-        self.on_run(touched)
+        self._on_run(touched)
         return True
 
     def append_packed(
@@ -395,7 +395,7 @@ class Appender:
         try:
             queue.write_out()
         except (DiskFull, DiskFailed) as error:
-            self.on_failure(error)
+            self._on_failure(error)
 
     def _wide(self, draft: Draft, size: int) -> tuple[int, int, Callable[..., bytes]]:
         """Size, flags and head of a record with an IPv6 host; the hosts' widths decide."""
@@ -455,6 +455,6 @@ class Appender:
             try:
                 self._roll()
             except (DiskFull, DiskFailed) as error:
-                self.on_failure(error)
+                self._on_failure(error)
                 return PutStatus.CREATE_MAPPED_FILE_FAILED
         return None

@@ -10,10 +10,11 @@ the five fields and has a checksum. RocketMQ and older versions write the fields
 then disagrees with them and does not count. One bit of difference is damage, and the mark is right.
 """
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from struct import Struct
 
-from epochmq.base.errors import StoreDamaged
+from epochmq.base.errors import EnvironmentFault, StoreDamaged
 from epochmq.base.ports import Disk, File
 from epochmq.model.crc import crc32
 
@@ -95,8 +96,10 @@ def stored_mark(disk: Disk) -> WriterMark | None:
 class Checkpoint:
     """The five fields, and the file they live in."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, boot: str = "") -> None:
         self._disk = disk
+        self.boot = boot
+        """Names this run of the machine; empty: unknown, or a sync failed."""
         self._file: File | None = None
         self._written: bytes = b""
         self.log_wall_ms = 0
@@ -169,6 +172,21 @@ class Checkpoint:
         if self.mark is not None and self.mark.end > end:
             start = min(self.mark.start, end)
             self.mark = WriterMark(clean=False, start=start, end=end, boot=self.mark.boot)
+
+    def claim(self, start: int, end: int, *, clean: bool = False) -> None:
+        """Say that the log has `[start, end)` on the device; `clean`: the log ends at `end`."""
+        self.mark = WriterMark(clean, start, max(start, end), self.boot)
+
+    def forget_boot(self) -> None:
+        """Write that the boot is unknown: after a failed sync the cache may lose any bytes.
+
+        A disk that cannot take the write is ignored.
+        """
+        self.boot = ""
+        if self.mark is not None and self.mark.boot:
+            self.mark = replace(self.mark, clean=False, boot="")
+            with suppress(EnvironmentFault):
+                self.write()
 
     def write(self) -> None:
         """Put changed fields, and the mark, into the file."""

@@ -111,9 +111,8 @@ class CommitLog:
             self._put(self.committed, self.pending)
             self.pending.clear()
 
-    @property
     def first_file(self) -> Callable[[], object] | None:
-        """Makes the file without which nothing can be appended; None when there is room."""
+        """The step that makes the file that the first append needs; None when there is room."""
         return self.make_ready if self.ready is None and self.end == self.active_end else None
 
     def make_ready(self) -> bool:

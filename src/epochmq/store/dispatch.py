@@ -6,10 +6,10 @@ from epochmq.model.property_names import DELAY, KEYS, TAGS, UNIQ_KEY
 from epochmq.model.sink_mark import SINK_ID
 from epochmq.model.sys_flag import TX_MASK, TX_PREPARED, TX_ROLLBACK
 from epochmq.model.tags import java_hash
-from epochmq.store.append import Staged
 from epochmq.store.batch_queue import BatchQueue, inner_count
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.draft import PRE_BLANK_SIZE, UNIT
+from epochmq.store.held_keys import Staged
 from epochmq.store.native_records import AppendedRecords, UnitRun
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import DispatchEntry
@@ -52,7 +52,13 @@ class LogDispatcher:
         from_start: bool,
         index: bool,
         show: bool = True,
+        staged: Staged | None = None,
+        sinks: SinkMemory | None = None,
     ) -> None:
+        """`from_start`: the first entry is the log's first. `index`: keys are derived.
+
+        Keys are added to `staged`, or to a new list. `sinks` is told of the messages of sinks.
+        """
         self._queues = queues
         self._show = show
         self.touched: dict[ConsumeQueue, None] = {}
@@ -62,9 +68,8 @@ class LogDispatcher:
         self._index = index
         self._names: dict[bytes, str] = {}
         self._tags: dict[bytes, int] = {}
-        self.staged: Staged = []
-        self.sinks: SinkMemory | None = None
-        """Told of the messages of sinks."""
+        self.staged: Staged = [] if staged is None else staged
+        self._sinks = sinks
         self.oddities = 0
         """Records whose queue offset cannot be right; they get no unit."""
 
@@ -98,9 +103,9 @@ class LogDispatcher:
         kind = entry.sys_flag & TX_MASK
         if unit and kind not in _NO_UNIT:
             self._add_unit(entry, topic)
-        if self.sinks is not None and _SINK_ID in entry.properties and kind not in _NO_UNIT:
+        if self._sinks is not None and _SINK_ID in entry.properties and kind not in _NO_UNIT:
             place = MessagePosition(entry.offset, entry.size, entry.queue_id, entry.queue_offset)
-            self.sinks.see(topic, props.decode_bytes(entry.properties), place)
+            self._sinks.see(topic, props.decode_bytes(entry.properties), place)
         if keys and self._index and kind != TX_ROLLBACK:
             names = index_keys(entry.properties)
             if names:

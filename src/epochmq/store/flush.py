@@ -16,13 +16,13 @@ Waiter = Callable[[bool], None]
 class Flusher:
     """Owns `pointers.synced`."""
 
-    def __init__(self, log: CommitLog, pointers: Pointers) -> None:
+    def __init__(self, log: CommitLog, pointers: Pointers, whole_end: Callable[[], int]) -> None:
         self._log = log
         self._pointers = pointers
         self._waiting: deque[tuple[int, Waiter]] = deque()
         self._marks: deque[tuple[int, int, int]] = deque()
         """Of each sync point: the end, the newest store time, and up to where records are whole."""
-        self.whole_end: Callable[[], int] = lambda: log.end
+        self._whole_end = whole_end
         """Up to where the log is whole records; a follower's may end inside one."""
         self.whole_synced = 0
         """Where a record ends, and everything below is on the device."""
@@ -44,7 +44,7 @@ class Flusher:
         self._log.commit()
         end = self._log.end
         files = [segment.file for segment in self._log.between(self._pointers.synced, end)]
-        self._marks.append((end, wall, min(end, self.whole_end())))
+        self._marks.append((end, wall, min(end, self._whole_end())))
         self._open.append(end)
 
         def sync() -> None:

@@ -18,16 +18,14 @@ from epochmq.base.safeguards import Safeguards
 from epochmq.model.record import BLANK, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, store_time_at
 from epochmq.model.record import TRAILING_BLANK_BYTES as TAIL_BYTES
 from epochmq.store.append import Appender
-from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.dispatch import LogDispatcher
 from epochmq.store.native import library
 from epochmq.store.native_records import AppendedRecords, NativeRecords
-from epochmq.store.options import StoreOptions
-from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import ScanEnd, walk
 from epochmq.store.segment import Segment
 from epochmq.store.sinks import SinkMemory
+from epochmq.store.store_files import StoreFiles
 
 _SMALLEST = 91
 _WRITE_UNITS = 8 * WRITE_UNITS
@@ -45,33 +43,41 @@ class Follower:
 
     def __init__(
         self,
-        log: CommitLog,
-        queues: QueueTable,
+        files: StoreFiles,
         appender: Appender,
-        options: StoreOptions,
-        safeguards: Safeguards,
         sinks: SinkMemory,
+        safeguards: Safeguards,
+        on_failure: Callable[[Exception], None],
     ) -> None:
-        self._log = log
-        self._queues = queues
+        """`on_failure` is called when the units of a queue could not be written."""
+        options = files.options
+        self._log = files.log
         self._appender = appender
+        self._on_failure = on_failure
         self._crc = safeguards.crc_on_scan
         self._index = options.index
         self._native: NativeRecords | None = None
         self._dispatcher = LogDispatcher(
-            queues, options.delays_ms, from_start=True, index=options.index, show=False
+            files.queues,
+            options.delays_ms,
+            from_start=True,
+            index=options.index,
+            show=False,
+            staged=appender.staged,
+            sinks=sinks,
         )
-        self._dispatcher.staged = appender.staged
-        self._dispatcher.sinks = sinks
         self._buffer = memoryview(bytearray(0))
         self._window_at = 0
         """Where the window's bytes are in the log."""
         self.active = False
-        self.whole_end = 0
+        self._whole_end = 0
         """Up to here the log is whole records that were checked, or blanks; while active."""
         self._head_at = 0
         """Where the first record begins whose store time was not looked at."""
-        self.on_failure: Callable[[Exception], None] = lambda _error: None
+
+    def whole_end(self) -> int:
+        """Where the whole records of the log end; the log's end when no master is followed."""
+        return self._whole_end if self.active else self._log.end
 
     @property
     def touched(self) -> list[ConsumeQueue]:
@@ -84,7 +90,7 @@ class Follower:
         if self._native is None and (native := library.library()) is not None:
             self._native = NativeRecords(native, index=self._index, crc=self._crc)
         self.active = True
-        self.whole_end = self._head_at = self._log.end
+        self._whole_end = self._head_at = self._log.end
 
     def space(self, limit: int) -> memoryview:
         """A window for at most `limit` bytes that go behind the log's end; opens the next file."""
@@ -98,14 +104,14 @@ class Follower:
     def written(self, count: int) -> list[ConsumeQueue]:
         """The window's first `count` bytes join the log; the queues that grew.
 
-        `DamagedStream` at a bad record: `whole_end` is where the log is still good.
+        `DamagedStream` at a bad record: `whole_end()` is where the log is still good.
         """
         self._peek(count)
         self._window_at = self._log.end
         try:
             self._log.write_raw(self._buffer[:count])
         except EnvironmentFault:
-            self._head_at = self.whole_end
+            self._head_at = self._whole_end
             raise
         return self.scan()
 
@@ -152,25 +158,25 @@ class Follower:
     def drop_tail(self) -> None:
         """At a clean stop: leave no part of a record, it comes again."""
         log = self._log
-        if self.active and self.whole_end < log.end:
-            segment = log.find(self.whole_end)
+        if self.active and self._whole_end < log.end:
+            segment = log.find(self._whole_end)
             assert segment is not None
-            segment.write(self.whole_end, bytes(log.end - self.whole_end))
+            segment.write(self._whole_end, bytes(log.end - self._whole_end))
             segment.file.sync()  # the log's own sync ends before it
-            log.end = self.whole_end
+            log.end = self._whole_end
 
     def cut(self, end: int) -> None:
         """The log was cut to `end`."""
-        self.whole_end = min(self.whole_end, end)
-        self._head_at = self.whole_end
+        self._whole_end = min(self._whole_end, end)
+        self._head_at = self._whole_end
 
     def scan(self) -> list[ConsumeQueue]:
         """Take the records that became whole."""
         log = self._log
         self._dispatcher.touched.clear()
         try:
-            while self.whole_end < log.end:
-                segment = log.find(self.whole_end)
+            while self._whole_end < log.end:
+                segment = log.find(self._whole_end)
                 if segment is None or not self._scan_file(segment):
                     break
         finally:
@@ -183,11 +189,11 @@ class Follower:
         limit = min(self._log.end, segment.end) - start
         if self._native is not None:
             self._add_by_native(self._native, segment, limit)
-        stop, rolled = _whole(segment.view, self.whole_end - start, limit)
-        if stop > self.whole_end - start:
+        stop, rolled = _whole(segment.view, self._whole_end - start, limit)
+        if stop > self._whole_end - start:
             self._walk(segment, stop)
         if rolled:
-            self.whole_end = segment.end
+            self._whole_end = segment.end
         elif limit - stop >= BLANK.size:
             _check_head(segment.view, stop, start)
         return rolled
@@ -196,26 +202,26 @@ class Follower:
         """Take the records of one file up to position `stop`, where one ends."""
         start, end = segment.start, ScanEnd()
         view = segment.view[:stop]
-        for entry in walk(view, start, self.whole_end - start, end, crc=self._crc):
+        for entry in walk(view, start, self._whole_end - start, end, crc=self._crc):
             self._dispatcher.add(entry, unit=True, keys=True)
-            self.whole_end = entry.offset + entry.size
-        if self.whole_end < start + stop:
+            self._whole_end = entry.offset + entry.size
+        if self._whole_end < start + stop:
             raise DamagedStream(f"bad record from the master at {end.offset}: {end.reason}")
 
     def _add_by_native(self, native: NativeRecords, segment: Segment, limit: int) -> None:
         """As far as queues go on as they should, let the native code take what is whole; single
         records that it leaves are taken here, more and more of them when it leaves many."""
         most = 1
-        while self.whole_end + BLANK.size <= self._log.end:
+        while self._whole_end + BLANK.size <= self._log.end:
             taken = self._decode_by_native(native, segment, limit)
             if taken is not None:
                 if not self._dispatcher.add_taken(taken):
                     return
-                self.whole_end = taken.end
+                self._whole_end = taken.end
                 most = 1
                 continue
-            stop, _ = _whole(segment.view, self.whole_end - segment.start, limit, most)
-            if stop == self.whole_end - segment.start:
+            stop, _ = _whole(segment.view, self._whole_end - segment.start, limit, most)
+            if stop == self._whole_end - segment.start:
                 return
             self._walk(segment, stop)
             most *= 2
@@ -225,10 +231,10 @@ class Follower:
     ) -> AppendedRecords | None:
         """From the window where records are still in it; a fresh mapping costs a fault a page."""
         base = self._window_at
-        if self.whole_end >= base:
-            return native.decode(self._buffer, base, self.whole_end - base, self._log.end - base)
+        if self._whole_end >= base:
+            return native.decode(self._buffer, base, self._whole_end - base, self._log.end - base)
         start = segment.start
-        return native.decode(segment.view, start, self.whole_end - start, limit, 1)
+        return native.decode(segment.view, start, self._whole_end - start, limit, 1)
 
     def _write_out(self) -> None:
         for queue in self._dispatcher.touched:
@@ -236,7 +242,7 @@ class Follower:
                 try:
                     queue.write_out()
                 except (DiskFull, DiskFailed) as error:
-                    self.on_failure(error)
+                    self._on_failure(error)
 
 
 def _whole(view: memoryview, at: int, limit: int, most: int = 1 << 62) -> tuple[int, bool]:

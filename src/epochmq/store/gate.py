@@ -30,13 +30,14 @@ class Gate:
         self.out_of_resources = False
         self._shut = False
         self._follows = False
-        self._held = False
+        self.held = False
+        """The log is being cut, see `ReplicaLog.cutting`."""
         self._free_when_full = 0
         self._looks = 0
 
     def _set(self) -> None:
         waits = self.disk_full or self.out_of_resources
-        refused = self._shut or self._follows or self._held or waits or self.fenced is not None
+        refused = self._shut or self._follows or self.held or waits or self.fenced is not None
         self.refusal = PutStatus.SERVICE_NOT_AVAILABLE if refused else None
 
     def shut(self) -> None:
@@ -51,7 +52,7 @@ class Gate:
 
     def hold(self, held: bool) -> None:
         """The log is being cut, beside the loop perhaps."""
-        self._held = held
+        self.held = held
         self._set()
 
     def fence(self, reason: str) -> None:

@@ -9,9 +9,14 @@ from collections.abc import Sequence
 from struct import unpack
 
 from epochmq.model.tags import extend_hash
-from epochmq.store.append import Row, Staged
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.native.native_index import KEY_BYTES, PackedKeys, place_of
+
+Row = tuple[str, tuple[str, ...], int, int]
+"""(topic, keys, log offset, store ms) of one message."""
+
+Staged = list[Row | PackedKeys]
+"""What is not indexed yet, in the log's order; the native code's keys are hashed already."""
 
 HELD_KEYS_MAX = 65_536
 """Messages whose keys may wait; beyond, they are indexed early, at the price of a slow cut."""

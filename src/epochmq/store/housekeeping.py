@@ -7,21 +7,15 @@ expired, watch the disk. Whatever must wait for the device becomes a chore.
 from collections.abc import Callable
 
 from epochmq.base.errors import DiskFailed, DiskFull, EnvironmentFault
-from epochmq.base.ports import Disk
 from epochmq.store.append import Appender
-from epochmq.store.checkpoint import Checkpoint
-from epochmq.store.checksums import BlockChecksums
 from epochmq.store.chores import Chores, Step
-from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.flush import Flusher
 from epochmq.store.held_keys import HELD_KEYS_MAX, ready_rows, waiting_keys
-from epochmq.store.message_index import Index
 from epochmq.store.next_file import NextFile
-from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
-from epochmq.store.queue_table import QueueTable
 from epochmq.store.retention import Retention
+from epochmq.store.store_files import StoreFiles
 
 QUEUES_A_TICK = 16
 SYNCS_A_STEP = 8
@@ -46,39 +40,34 @@ class Housekeeping:
 
     def __init__(
         self,
-        disk: Disk,
-        options: StoreOptions,
-        log: CommitLog,
-        queues: QueueTable,
-        index: Index | None,
+        files: StoreFiles,
+        pointers: Pointers,
         appender: Appender,
         flusher: Flusher,
-        checkpoint: Checkpoint,
         retention: Retention,
-        pointers: Pointers,
-        checksums: BlockChecksums,
+        chores: Chores,
+        on_synced: Callable[[int], None],
         on_failure: Callable[[Exception], None],
     ) -> None:
-        self.on_synced: Callable[[int], None] = lambda _offset: None
-        """Called when a chore has synced the log up to an offset."""
-        self.checksum_limit: Callable[[], int] = lambda: 0
-        """Up to here the log is whole records on the device, which checksums may cover."""
-        self._disk = disk
+        """`on_synced` is called when a chore has synced the log up to an offset."""
+        options = files.options
+        self._disk = files.disk
         self._options = options
-        self._log = log
-        self._queues = queues
-        self._index = index
+        self._log = files.log
+        self._queues = files.queues
+        self._index = files.index
+        self._checkpoint = files.checkpoint
+        self._checksums = files.checksums
+        self._pointers = pointers
         self._appender = appender
         self._flusher = flusher
-        self._checkpoint = checkpoint
         self._retention = retention
-        self._pointers = pointers
-        self._checksums = checksums
+        self._chores = chores
+        self._on_synced = on_synced
         self._claims = 0
         """Changes when the log is cut: claims of before are void."""
         self._on_failure = on_failure
-        self.chores = Chores()
-        self._next_file = NextFile(disk, log, self.chores, options, on_failure)
+        self._next_file = NextFile(files, chores, on_failure)
         self._write_queues = Every(options.queue_write_interval_ms)
         self._sync_queues = Every(options.queue_sync_interval_ms)
         self._sync_index = Every(options.index_sync_interval_ms)
@@ -105,7 +94,7 @@ class Housekeeping:
             if self._clean.due(now):
                 self._retention.delete_expired(wall)
                 self._checksums.drop_below(self._pointers.start)
-                if not self.chores.busy("index"):
+                if not self._chores.busy("index"):
                     self._retention.clean_index()
             self._retention.clean_queues(QUEUES_A_TICK)
         except (DiskFull, DiskFailed) as error:
@@ -138,7 +127,7 @@ class Housekeeping:
             self._writing = self._queues.write_some(QUEUES_A_TICK) > 0
         if self._writing or self._queues_wall is None:
             return
-        if not self.chores.busy("queues"):
+        if not self._chores.busy("queues"):
             for _ in range(min(QUEUES_A_TICK, len(self._to_write))):
                 self._to_write[-1].write_out()
                 self._to_write.pop()
@@ -168,7 +157,7 @@ class Housekeeping:
                 # Else the clock went back, or the log was cut meanwhile.
                 self._checkpoint.queues_wall_ms = wall
 
-        self.chores.add("queues", steps, done)
+        self._chores.add("queues", steps, done)
 
     def _sync_files(self, paths: list[str]) -> None:
         """Sync files by path; deleted ones are skipped."""
@@ -188,7 +177,7 @@ class Housekeeping:
     def sync_index(self) -> None:
         """A chore that syncs the log, then the index: it never names what the log may lose."""
         index = self._index
-        if index is None or self.chores.busy("index"):
+        if index is None or self._chores.busy("index"):
             return
         self.index_staged()
         wall = self._appender.last_wall
@@ -201,37 +190,37 @@ class Housekeeping:
             if error is not None:
                 self._on_failure(error)
                 return
-            self.on_synced(offset)
+            self._on_synced(offset)
             if wall <= self._appender.last_wall and claims == self._claims:
                 self._checkpoint.index_wall_ms = wall
 
-        self.chores.add("index", steps, done)
+        self._chores.add("index", steps, done)
 
     def _sync_claims(self) -> None:
         """A chore that makes durable how far the log is known to be synced.
 
         What a power cut leaves behind that could be damage or a torn tail: nobody can tell.
         """
-        if not self.chores.busy("claims"):
+        if not self._chores.busy("claims"):
             self._checkpoint.write()
             steps = [*self._checksums.sync_steps(newest=True), self._checkpoint.sync]
-            self.chores.add("claims", steps, lambda _error: None)
+            self._chores.add("claims", steps, lambda _error: None)
 
     def _cover_log(self, *, partial: bool) -> None:
         """A chore that computes checksums of full blocks; of the last, `partial` one now and then.
 
         What a crash leaves without a checksum is what was written since.
         """
-        if self.chores.busy("checksums"):
+        if self._chores.busy("checksums"):
             return
-        checksums, limit = self._checksums, self.checksum_limit()
+        checksums, limit = self._checksums, self._flusher.whole_synced
         if checksums.record_written(limit):
             return
         steps, found = checksums.steps(limit, partial=partial)
         if steps:
             generation = checksums.generation
             done = lambda _error: checksums.record(found, generation)  # noqa: E731
-            self.chores.add("checksums", steps + checksums.sync_steps(), done)
+            self._chores.add("checksums", steps + checksums.sync_steps(), done)
 
     def finish(self) -> None:
         """A clean stop: everything derived is written and synced, and the checkpoint says so."""
@@ -241,8 +230,8 @@ class Housekeeping:
             queue.clear_behind()
         self.sync_queues(self._appender.last_wall)
         self.sync_index()
-        self.chores.run_all()
-        self._checksums.cover(self.checksum_limit())
+        self._chores.run_all()
+        self._checksums.cover(self._flusher.whole_synced)
         self._checksums.sync()
         self._checkpoint.write()
         self._checkpoint.sync()

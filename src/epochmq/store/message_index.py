@@ -7,8 +7,7 @@ from itertools import islice
 
 from epochmq.base.ports import Disk
 from epochmq.model.tags import extend_hash
-from epochmq.store.append import Row, Staged
-from epochmq.store.held_keys import java_hashes, one_hash
+from epochmq.store.held_keys import Row, Staged, java_hashes, one_hash
 from epochmq.store.index_file import (
     SET_BACK_MS,
     IndexFile,

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from functools import partial
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.base.ports import Disk, File
+from epochmq.base.ports import File
 from epochmq.store.chores import Chores, Step
-from epochmq.store.commit_log import CommitLog
-from epochmq.store.options import StoreOptions
+from epochmq.store.store_files import StoreFiles
 
 PATH = "prealloc/next"
 SLICE_BYTES = 4 * 1024 * 1024
@@ -26,18 +25,16 @@ class NextFile:
 
     def __init__(
         self,
-        disk: Disk,
-        log: CommitLog,
+        files: StoreFiles,
         chores: Chores,
-        options: StoreOptions,
         on_failure: Callable[[Exception], None],
     ) -> None:
-        self._disk = disk
-        self._log = log
+        self._disk = files.disk
+        self._log = files.log
         self._chores = chores
         self._on_failure = on_failure
-        self._zeros = options.zero_fill
-        self._reserve = options.preallocate
+        self._zeros = files.options.zero_fill
+        self._reserve = files.options.preallocate
 
     def begin(self) -> None:
         """Start a file unless one is being made or is ready."""

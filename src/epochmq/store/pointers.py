@@ -12,7 +12,7 @@ class Pointers:
 
     __slots__ = ("appended", "confirmed", "dispatched", "reads_bounded", "start", "synced")
 
-    def __init__(self, start: int = 0, appended: int = 0) -> None:
+    def __init__(self, start: int = 0, appended: int = 0, *, reads_bounded: bool = True) -> None:
         self.start = start
         """First byte still kept."""
         self.dispatched = appended
@@ -23,7 +23,7 @@ class Pointers:
         """End of the log."""
         self.synced = appended
         """Everything below is on the device."""
-        self.reads_bounded = True
+        self.reads_bounded = reads_bounded
         """`Safeguards.read_limit_is_confirmed`; the simulator switches it off."""
 
     @property

@@ -27,17 +27,21 @@ class QueueTable:
     The few topics with batch queues are kept apart, so that the others pay nothing for them.
     """
 
-    def __init__(self, disk: Disk, options: StoreOptions) -> None:
+    def __init__(self, disk: Disk, options: StoreOptions, types: QueueTypes = unknown_type) -> None:
         self._disk = disk
         self._options = options
         self._file_bytes = _whole(options.consume_queue_file_bytes, UNIT_BYTES)
         self._batch_file_bytes = _whole(options.batch_queue_file_bytes, BATCH_UNIT.size)
         self.files = QueueFiles(disk, options.queue_files_open_max)
-        self.types: QueueTypes = unknown_type
+        self._types = types
         self.topics: dict[str, dict[int, ConsumeQueue]] = {}
         self.batch: dict[str, dict[int, BatchQueue]] = {}
         self.dirty: list[ConsumeQueue] = []
         """Queues with units that no file has yet, each once."""
+
+    def use_types(self, types: QueueTypes) -> None:
+        """Set the function that tells what queues a new topic gets."""
+        self._types = types
 
     def names(self) -> list[str]:
         """All topics that have queues."""
@@ -46,6 +50,10 @@ class QueueTable:
     def of(self, topic: str) -> Mapping[int, ConsumeQueue]:
         """A topic's queues by id."""
         return self.topics.get(topic) or self.batch.get(topic) or {}
+
+    def ids(self, topic: str) -> list[int]:
+        """Ids of a topic's queues, sorted."""
+        return sorted(self.of(topic))
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         queues = self.topics.get(topic)
@@ -59,7 +67,7 @@ class QueueTable:
 
     def is_batched(self, topic: str) -> bool:
         """Whether a topic's queues are batch queues; what it has decides, then its attribute."""
-        return topic in self.batch or (topic not in self.topics and bool(self.types(topic)))
+        return topic in self.batch or (topic not in self.topics and bool(self._types(topic)))
 
     def _get_plain(self, topic: str, queue_id: int) -> ConsumeQueue:
         queues = self.topics.setdefault(topic, {})
@@ -100,7 +108,7 @@ class QueueTable:
 
     def _check_type(self, topic: str) -> None:
         """Upstream refuses to start as well when a topic's queues are of the wrong type."""
-        batched = self.types(topic)
+        batched = self._types(topic)
         if batched is None:
             batched = topic not in self.topics
         wrong = ROOT if batched else BATCH_ROOT

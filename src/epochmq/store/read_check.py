@@ -17,19 +17,19 @@ from collections.abc import Callable
 from functools import partial
 
 from epochmq.base.errors import DiskFailed, EnvironmentFault
-from epochmq.base.ports import Disk
 from epochmq.model.record import check
 from epochmq.store.batch_queue import BatchQueue, inner_count
-from epochmq.store.checksums import BlockChecksums, BlockVerdict
+from epochmq.store.checksums import BlockVerdict
 from epochmq.store.chores import Chores
-from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damaged_ranges import DamagedRange, DamageTable
+from epochmq.store.dispatch import LogDispatcher
 from epochmq.store.draft import BATCH_UNIT, FRONT, PRE_BLANK_SIZE, UNIT
 from epochmq.store.native import library
 from epochmq.store.native_records import guard
 from epochmq.store.scan import DispatchEntry, ScanEnd, walk
 from epochmq.store.segment import Segment
+from epochmq.store.store_files import StoreFiles
 from epochmq.store.unit_search import UnitSearch
 from epochmq.store.units import NativeUnits
 from epochmq.store.written_blocks import BLOCK_BYTES
@@ -45,27 +45,31 @@ NEIGHBOURS_MAX = 64
 _UNSEEN, _READABLE, _SOUND, _WRONG = range(4)
 _FAR = 1 << 62
 
-TagsCode = Callable[[DispatchEntry, str], int]
-
 
 class ReadCheck:
     """What this process knows of the bytes that it has not written itself."""
 
     def __init__(
         self,
-        disk: Disk,
-        log: CommitLog,
-        checksums: BlockChecksums,
-        damage: DamageTable,
-        tags_code: TagsCode,
+        files: StoreFiles,
         chores: Chores,
+        on_shortened: Callable[[int, str], None],
     ) -> None:
-        self._disk = disk
-        self._log = log
-        self._checksums = checksums
-        self.damage = damage
-        self._tags_code = tags_code
+        """`on_shortened` is called when somebody has shortened a log file.
+
+        It gets the log offset where the file ends now, and a text that says so.
+        """
+        self._disk = files.disk
+        self._log = files.log
+        self._queues = files.queues
+        self._checksums = files.checksums
+        self.damage = DamageTable()
+        """Ranges of the log that reads refuse."""
+        self._tags_code = LogDispatcher(
+            files.queues, files.options.delays_ms, from_start=True, index=False
+        ).tags_code
         self._chores = chores
+        self._on_shortened = on_shortened
         native = library.library()
         self._native = None if native is None else NativeUnits(native)
         self._states: dict[int, bytearray] = {}
@@ -73,10 +77,6 @@ class ReadCheck:
         self.fresh = 0
         """This process wrote, or checked at its start, what lies behind this log offset."""
         self._faults = 0 if (guarded := guard()) is None else guarded.faults
-        self.on_distrust: Callable[[], None] = lambda: None
-        """Called when bytes may have changed under this process: no unit counts as checked."""
-        self.on_shortened: Callable[[int, str], None] = lambda _offset, _reason: None
-        """Called with where a log file ends that somebody has shortened."""
 
     # Blocks -----------------------------------------------------------------------------------
 
@@ -139,9 +139,12 @@ class ReadCheck:
             self._look_at_size(segment)
 
     def distrust(self) -> None:
-        """Believe nothing that is in the log now."""
+        """Believe nothing that is in the log now: compare all units and records again."""
         self.fresh = self._log.end
-        self.on_distrust()
+        for queue in self._queues.all():
+            run = _run(queue)
+            run.trusted = run.next
+            run.checked.clear()
 
     def found_changed(self, queue: ConsumeQueue, number: int) -> None:
         """The record of a unit that was checked is not any more as it was then."""
@@ -163,7 +166,7 @@ class ReadCheck:
             self.damage.report(start, end, reason)
             self._states.pop(segment.start, None)
             self.distrust()
-            self.on_shortened(start, reason)
+            self._on_shortened(start, reason)
 
     def _look(self, segment: Segment, low: int, high: int) -> bool:
         """Read the blocks of `[low, high)` that were not read before; whether all have checksums

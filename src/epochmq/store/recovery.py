@@ -20,23 +20,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from epochmq.base.limits import RECORD_EXTRA_BYTES_MAX
-from epochmq.base.ports import Disk
 from epochmq.model.record import check, store_time_at
-from epochmq.store.append import Staged
 from epochmq.store.batch_queue import inner_count
-from epochmq.store.checkpoint import MARGIN_MS, Checkpoint
-from epochmq.store.checksums import BlockChecksums
-from epochmq.store.commit_log import CommitLog
+from epochmq.store.checkpoint import MARGIN_MS
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damage import Damage, DamageSearch, Expected, LogDamaged, expected_of
 from epochmq.store.dispatch import LogDispatcher, QueueGap
 from epochmq.store.draft import PRE_BLANK_SIZE
+from epochmq.store.held_keys import Staged
 from epochmq.store.log_end import CutTail, end_log, write_again
-from epochmq.store.message_index import Index
-from epochmq.store.options import StoreOptions
-from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import DispatchEntry, ScanEnd, walk, walk_log
 from epochmq.store.sinks import SinkMemory, load_snapshot
+from epochmq.store.store_files import StoreFiles
 
 _log = logging.getLogger(__name__)
 
@@ -74,31 +69,23 @@ class Recovery:
 
     def __init__(
         self,
-        disk: Disk,
-        options: StoreOptions,
-        log: CommitLog,
-        queues: QueueTable,
-        index: Index | None,
-        checkpoint: Checkpoint,
+        files: StoreFiles,
         sinks: SinkMemory,
-        checksums: BlockChecksums,
         *,
         crc: bool = True,
-        boot: str = "",
     ) -> None:
-        self._disk = disk
-        self._options = options
-        self._log = log
-        self._queues = queues
-        self._index = index
-        self._checkpoint = checkpoint
+        self._disk = files.disk
+        self._options = files.options
+        self._log = files.log
+        self._queues = files.queues
+        self._index = files.index
+        self._checkpoint = files.checkpoint
+        self._checksums = files.checksums
         self._sinks = sinks
-        self._checksums = checksums
         self._sinks_from = _NEVER
         """Messages of sinks are noted from here on; older ones are in the snapshot."""
-        self._crc = options.check_crc_on_recover and crc
-        self._boot = boot
-        self._found = Recovered(not disk.exists(ABORT))
+        self._crc = files.options.check_crc_on_recover and crc
+        self._found = Recovered(not self._disk.exists(ABORT))
         self._expected = Expected(clean=True)
         self._sound_end = 0
         """Where the log ends, or is cut, by the search for damage."""
@@ -158,7 +145,7 @@ class Recovery:
         reach = max((queue.reach for queue in self._queues.all()), default=0)
         clean = self._found.clean
         self._expected = expected_of(
-            self._checkpoint, self._checksums, reach, clean=clean, boot=self._boot
+            self._checkpoint, self._checksums, reach, clean=clean, boot=self._checkpoint.boot
         )
         if not self._crc:
             self._sound_end = _NEVER
@@ -334,13 +321,13 @@ class Recovery:
             self._options.delays_ms,
             from_start=units_from <= self._log.start,
             index=self._index is not None,
+            sinks=self._sinks,
         )
         if self._index is not None and keys_from is not None:
             # A run that was given up may have added some keys.
             keys_from = max(keys_from, self._index.last_offset + 1)
         keys_from = _NEVER if keys_from is None else keys_from
         derive_from = min(units_from, keys_from, self._sinks_from)
-        dispatcher.sinks = self._sinks
         end = ScanEnd()
         entry = None
         found.records = 0

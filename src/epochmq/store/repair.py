@@ -103,8 +103,7 @@ class Repair:
         self._disk = disk
         self._lock = disk.lock("lock")
         self._log = CommitLog(disk, options)
-        self._queues = QueueTable(disk, options)
-        self._queues.types = types
+        self._queues = QueueTable(disk, options, types)
         self._checkpoint = Checkpoint(disk)
         self._checksums = BlockChecksums(disk, self._log)
         self._replicated = options.replicated

@@ -1,4 +1,4 @@
-"""The replication side of the facade `Store`: raw bytes in and out, cutting, switching roles.
+"""The log of a store as replication uses it: raw bytes out and in, cuts, a new start.
 
 The store knows no role. It follows from the first raw byte (`raw_space`, `append_raw`) until
 `seal_tail`; meanwhile appends are refused (INV-32).
@@ -11,25 +11,21 @@ and no chore begins, and no housekeeping; readers see nothing that goes.
 from collections.abc import Callable, Sequence
 
 from epochmq.base.errors import EnvironmentFault, PeerError, StoreDamaged, UsageError, check
-from epochmq.base.ports import Buffer, Disk, File
+from epochmq.base.ports import Buffer, File
 from epochmq.base.safeguards import Safeguards
-from epochmq.store.checkpoint import Checkpoint
-from epochmq.store.checksums import BlockChecksums
 from epochmq.store.chores import Chores, Steps, run_steps
-from epochmq.store.commit_log import CommitLog
-from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.epochs import EpochEntry
 from epochmq.store.flush import Flusher
 from epochmq.store.follow import DamagedStream, Follower
 from epochmq.store.gate import Gate
 from epochmq.store.log_end import CutTail
 from epochmq.store.pointers import Pointers
-from epochmq.store.queue_table import QueueTable
 from epochmq.store.read_check import ReadCheck
 from epochmq.store.recovery import Recovered
 from epochmq.store.sinks import SinkMemory, remove_snapshot
+from epochmq.store.store_files import StoreFiles
 from epochmq.store.truncation import Truncation
-from epochmq.store.visibility import Visibility
+from epochmq.store.visibility import ReadLimit
 
 UNREAD_BYTES_MAX = 256 * 1024
 """So much of an old part of the log is read and compared at once before it is sent."""
@@ -39,62 +35,13 @@ class BelowConfirmed(StoreDamaged):
     """A cut below the own confirmed offset; only an operator may want that (INV-15)."""
 
 
-class StoreReplication:
-    """What replication asks of a store."""
+class RawLogReader:
+    """Reads the bytes of the log for those that copy the log."""
 
-    pointers: Pointers
-    recovered: Recovered
-    _log: CommitLog
-    _queues: QueueTable
-    _gate: Gate
-    _flusher: Flusher
-    _checkpoint: Checkpoint
-    _visibility: Visibility
-    _follower: Follower
-    _truncation: Truncation
-    _safeguards: Safeguards
-    _check: ReadCheck
-    _disk: Disk
-    sinks: SinkMemory
-    checksums: BlockChecksums
-    _confirm_limit: int | None
-    held = False
-    """The log is being cut; see above."""
-
-    @property
-    def chores(self) -> Chores:
-        raise NotImplementedError
-
-    def _advance(self) -> None:
-        raise NotImplementedError
-
-    def _failed(self, error: Exception) -> None:
-        raise NotImplementedError
-
-    def _claim_synced(self, *, clean: bool = False) -> None:
-        raise NotImplementedError
-
-    # Where the log is -------------------------------------------------------------------------
-
-    @property
-    def whole_end(self) -> int:
-        """Up to here the log is whole, checked records: what a follower may acknowledge."""
-        return self._follower.whole_end if self._follower.active else self._log.end
-
-    @property
-    def transferable(self) -> int:
-        """Up to here the log may be sent: with a transient pool, what its file has."""
-        return self._log.committed
-
-    @property
-    def file_bytes(self) -> int:
-        """Size of a log file; logs start at a multiple of it."""
-        return self._log.file_bytes
-
-    @property
-    def clean_start(self) -> bool:
-        """Stopped cleanly before this start, and nothing confirmed is missing (KIP-966, S10)."""
-        return self.recovered.clean and self.recovered.lost_confirmed == 0
+    def __init__(self, files: StoreFiles, pointers: Pointers, read_check: ReadCheck) -> None:
+        self._log = files.log
+        self._pointers = pointers
+        self._check = read_check
 
     def slice(self, offset: int, size: int) -> memoryview:
         """Up to `size` bytes of the log from `offset`, of one file; empty at the end and where the
@@ -127,19 +74,68 @@ class StoreReplication:
 
     def _span(self, offset: int) -> tuple[File, int, int] | None:
         segment = self._log.find(offset)
-        end = self.transferable
-        if segment is None or not self.pointers.start <= offset < end:
+        end = self._log.committed
+        if segment is None or not self._pointers.start <= offset < end:
             return None
         return segment.file, offset - segment.start, min(segment.end, end) - offset
 
-    def forget_confirmed_sinks(self) -> None:
-        """Messages of sinks that nothing can take any more need not be remembered by place."""
-        self.sinks.forget_confirmed(min(self.pointers.confirmed, self.pointers.synced))
+
+class ReplicaLog:
+    """Changes the log for replication: adds the bytes of a master, cuts the log, restarts it."""
+
+    def __init__(
+        self,
+        files: StoreFiles,
+        pointers: Pointers,
+        gate: Gate,
+        chores: Chores,
+        flusher: Flusher,
+        read_limit: ReadLimit,
+        follower: Follower,
+        truncation: Truncation,
+        read_check: ReadCheck,
+        sinks: SinkMemory,
+        safeguards: Safeguards,
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        """`on_failure` is called when a write of the log failed, before the error is raised."""
+        self._disk = files.disk
+        self._log = files.log
+        self._queues = files.queues
+        self._checkpoint = files.checkpoint
+        self._checksums = files.checksums
+        self._pointers = pointers
+        self._gate = gate
+        self._chores = chores
+        self._flusher = flusher
+        self._read_limit = read_limit
+        self._follower = follower
+        self._truncation = truncation
+        self._check = read_check
+        self._sinks = sinks
+        self._offsets_from_whole_log = safeguards.queue_offsets_from_whole_log
+        self._on_failure = on_failure
+
+    def recover_confirmed(self, recovered: Recovered) -> int:
+        """Find the confirmed offset after recovery: at most what the checkpoint calls confirmed.
+
+        See rocketmq#6609 and #6703. The checkpoint is written and synced, and `recovered` gets the
+        number of confirmed bytes that are missing.
+        """
+        end = self._log.end
+        told = self._checkpoint.confirmed
+        recovered.lost_confirmed = max(0, told - end)
+        confirmed = max(self._log.start, min(told, end))
+        self._read_limit.start_at(confirmed)
+        self._checkpoint.confirmed = confirmed
+        self._checkpoint.write()
+        self._checkpoint.sync()  # what readers are shown now is shown after the next crash too
+        return confirmed
 
     # A follower's log -------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        check(not self.held, "nothing is written while the log is cut")
+        check(not self._gate.held, "nothing is written while the log is cut")
         if self._gate.fenced is not None:
             raise StoreDamaged(f"the store is fenced: {self._gate.fenced}")
         if not self._follower.active:
@@ -155,7 +151,7 @@ class StoreReplication:
             self._follow()
             return self._follower.space(limit)
         except EnvironmentFault as error:
-            self._failed(error)
+            self._on_failure(error)
             raise
 
     def raw_written(self, count: int, wall: int = 0) -> None:
@@ -165,28 +161,24 @@ class StoreReplication:
         `DamagedStream`, a `PeerError`: a record is bad, the log ends before it.
         """
         del wall  # store times come with the records
-        pointers = self.pointers
+        pointers = self._pointers
         try:
             touched = self._follower.written(count)
         except DamagedStream:
             pointers.appended = self._log.end
-            self._hold(list(self._follower.touched))
-            run_steps(self._cut(self._follower.whole_end, "damaged bytes from the master", ()))
+            self._read_limit.hold(self._follower.touched)
+            run_steps(self._cut(self._follower.whole_end(), "damaged bytes from the master", ()))
             raise
         except EnvironmentFault as error:
-            self._failed(error)
+            self._on_failure(error)
             raise
         pointers.appended = self._log.end
-        self._hold(touched)
-
-    def _hold(self, touched: list[ConsumeQueue]) -> None:
-        self._visibility.hold(self._follower.whole_end, touched)
-        self._advance()
+        self._read_limit.hold(touched)
 
     def append_raw(self, offset: int, data: Buffer, wall: int = 0) -> None:
         """As `raw_space` and `raw_written` for all of `data`, which must fit one file."""
-        if offset != self.pointers.appended:
-            raise PeerError(f"bytes for {offset} came, the log ends at {self.pointers.appended}")
+        if offset != self._pointers.appended:
+            raise PeerError(f"bytes for {offset} came, the log ends at {self._pointers.appended}")
         left = memoryview(data)
         while left:
             window = self.raw_space(len(left))
@@ -200,22 +192,22 @@ class StoreReplication:
 
         Queue offsets are those of the whole log, whatever is confirmed (rocketmq#7689).
         """
-        check(not self.held, "no role changes while the log is cut")
+        check(not self._gate.held, "no role changes while the log is cut")
         if self._follower.active:
             run_steps(self.cutting_tail())
             self._follower.active = False
             self._gate.follow(False)
-        if not self._safeguards.queue_offsets_from_whole_log:
+        if not self._offsets_from_whole_log:
             for queue in self._queues.all():
-                queue.truncate(self.pointers.confirmed)
+                queue.truncate(self._pointers.confirmed)
         return self._log.end
 
     # Cutting ----------------------------------------------------------------------------------
 
     def cutting_tail(self) -> Steps:
         """Cut a record that never became whole; as `cutting`."""
-        if self._follower.active and self._follower.whole_end < self._log.end:
-            yield from self._cut(self._follower.whole_end, "incomplete record", ())
+        if self._follower.active and self._follower.whole_end() < self._log.end:
+            yield from self._cut(self._follower.whole_end(), "incomplete record", ())
 
     def truncate(
         self,
@@ -226,8 +218,8 @@ class StoreReplication:
         epochs: Sequence[EpochEntry] = (),
     ) -> CutTail:
         """Cut the log to `offset` here and now; as `cutting`."""
-        if offset >= self.pointers.appended:
-            return CutTail(self.pointers.appended, 0, reason)
+        if offset >= self._pointers.appended:
+            return CutTail(self._pointers.appended, 0, reason)
         cut: list[CutTail] = []
         run_steps(self.cutting(offset, reason, operator=operator, epochs=epochs, done=cut.append))
         return cut[0]
@@ -246,7 +238,7 @@ class StoreReplication:
         `BelowConfirmed` without `operator`; `PeerError` when no record begins at `offset`. The
         steps are run to the end, or to an error, whatever else happens; `held` until then.
         """
-        pointers = self.pointers
+        pointers = self._pointers
         if offset >= pointers.appended:
             return
         if offset < pointers.confirmed and not operator:
@@ -256,7 +248,7 @@ class StoreReplication:
             )
         if offset < pointers.start:
             raise PeerError(f"cannot cut the log to {offset}: it starts at {pointers.start}")
-        if offset < self.whole_end and not self._truncation.begins_record(offset):
+        if offset < self._follower.whole_end() and not self._truncation.begins_record(offset):
             raise PeerError(f"cannot cut the log to {offset}: no record begins there ({reason})")
         yield from self._cut(offset, reason, epochs, done)
 
@@ -267,44 +259,37 @@ class StoreReplication:
         epochs: Sequence[EpochEntry],
         done: Callable[[CutTail], None] = lambda _cut: None,
     ) -> Steps:
-        check(not self.held, "one cut at a time")
-        steps = self._truncation.steps(offset, reason, epochs, self.whole_end, self._hide)
-        confirmed = self.pointers.confirmed
+        check(not self._gate.held, "one cut at a time")
+        steps = self._truncation.steps(
+            offset, reason, epochs, self._follower.whole_end(), self._read_limit.hide
+        )
+        confirmed = self._pointers.confirmed
         self._hold_still(True)
         try:
             cut = yield from steps
         except EnvironmentFault as error:
             self._hold_still(False)
-            self._failed(error)
+            self._on_failure(error)
             self._show_again(confirmed)
             raise
         self._hold_still(False)
-        if self._confirm_limit is not None:
-            self._confirm_limit = min(self._confirm_limit, offset)
+        self._read_limit.cut(offset)
         self._follower.cut(offset)
         self._check.cut(offset)
-        if self.sinks.cut(offset):
+        if self._sinks.cut(offset):
             remove_snapshot(self._disk)
-        self.pointers.check_order()
+        self._pointers.check_order()
         done(cut)
 
     def _hold_still(self, held: bool) -> None:
-        self.held = self.chores.paused = held
+        self._chores.paused = held
         self._gate.hold(held)
-
-    def _hide(self, offset: int) -> None:
-        """Readers see the log below `offset` only: an unclean election takes the rest back."""
-        pointers = self.pointers
-        pointers.confirmed = min(pointers.confirmed, offset)
-        if pointers.dispatched > offset:
-            pointers.dispatched = offset
-            self._visibility.hold_all(self._queues.all(), offset)
 
     def _show_again(self, confirmed: int) -> None:
         """Nothing was cut: what was confirmed is so still."""
         if self._gate.fenced is None:
-            self.pointers.confirmed = confirmed
-            self._advance()
+            self._pointers.confirmed = confirmed
+            self._read_limit.advance()
 
     def reset_to(self, offset: int, *, operator: bool = False) -> None:
         """Let the log begin at `offset` here and now; as `resetting`."""
@@ -316,17 +301,20 @@ class StoreReplication:
         With `operator` a log that is not empty is given up first; its bytes are kept in `cut/`.
         The steps are run as those of `cutting`.
         """
-        pointers = self.pointers
+        pointers = self._pointers
         if offset % self._log.file_bytes:
             raise PeerError(f"a log cannot start at {offset}, no multiple of its file size")
         if pointers.appended > pointers.start:
             if not operator:
                 raise UsageError("refused to give up a log that is not empty")
             yield from self._cut(pointers.start, f"given up, to start again at {offset}", ())
-        check(not self.held, "one cut at a time")
+        check(not self._gate.held, "one cut at a time")
         self._hold_still(True)
         try:
-            take_back, restart = self.checksums.restart_step(offset), self._log.restart_step(offset)
+            take_back, restart = (
+                self._checksums.restart_step(offset),
+                self._log.restart_step(offset),
+            )
 
             def step() -> None:
                 take_back()
@@ -338,16 +326,16 @@ class StoreReplication:
             self._queues.reset_all()
             for name in ("start", "dispatched", "confirmed", "appended", "synced"):
                 setattr(pointers, name, offset)
-            self._visibility.clear()
-            self.sinks.restart(offset)
+            self._read_limit.clear()
+            self._sinks.restart(offset)
             remove_snapshot(self._disk)
             self._follower.begin()
             self._checkpoint.confirmed = offset
             self._flusher.whole_synced = offset
-            self._claim_synced()
+            self._checkpoint.claim(offset, offset)
             self._checkpoint.write()
         except EnvironmentFault as error:
             self._hold_still(False)
-            self._failed(error)
+            self._on_failure(error)
             raise
         self._hold_still(False)

@@ -4,17 +4,13 @@ The oldest log file goes first, the file being written never, and none that is n
 index files follow the log.
 """
 
-from collections.abc import Callable
 from datetime import datetime
 
-from epochmq.base.ports import Disk
-from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.log_end import CUT_FOLDER
-from epochmq.store.message_index import Index
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
-from epochmq.store.queue_table import QueueTable
+from epochmq.store.store_files import StoreFiles
 
 _HOUR_MS = 3_600_000
 
@@ -24,23 +20,17 @@ class Retention:
 
     def __init__(
         self,
-        disk: Disk,
-        options: StoreOptions,
-        log: CommitLog,
-        queues: QueueTable,
-        index: Index | None,
+        files: StoreFiles,
         pointers: Pointers,
     ) -> None:
-        self._disk = disk
-        self._options = options
-        self._log = log
-        self._queues = queues
-        self._index = index
+        self._disk = files.disk
+        self._options = files.options
+        self._log = files.log
+        self._queues = files.queues
+        self._index = files.index
         self._pointers = pointers
         self._to_clean: list[ConsumeQueue] = []
         self.deleted_files = 0
-        self.on_start: Callable[[int], None] | None = None
-        """Told the log's new start when files went: the epochs before it follow."""
         self.by_hand = False
         """Set to delete expired files at the next look, whatever the hour (an admin's wish)."""
 
@@ -73,8 +63,6 @@ class Retention:
         if gone:
             self.deleted_files += gone
             self._to_clean = self._queues.all()
-            if self.on_start is not None:
-                self.on_start(self._pointers.start)
         self._delete_cuts(limit)
         return gone
 

@@ -15,13 +15,11 @@ from functools import partial
 from typing import NamedTuple
 
 from epochmq.base.errors import DiskFailed, DiskFull, EnvironmentFault
-from epochmq.base.ports import Disk
 from epochmq.model.crc import crc32
 from epochmq.model.log_blocks import digest
 from epochmq.model.record import DAMAGED, check, offset_at
-from epochmq.store.checksums import Block, BlockChecksums, BlockVerdict
+from epochmq.store.checksums import Block, BlockVerdict
 from epochmq.store.chores import Chores
-from epochmq.store.commit_log import CommitLog
 from epochmq.store.damage import flipped_bit
 from epochmq.store.damaged_ranges import DamagedRange, DamageTable
 from epochmq.store.draft import FRONT
@@ -30,6 +28,7 @@ from epochmq.store.log_end import keep
 from epochmq.store.pointers import Pointers
 from epochmq.store.read_check import ReadCheck
 from epochmq.store.segment import Segment
+from epochmq.store.store_files import StoreFiles
 from epochmq.store.written_blocks import BLOCK_BYTES
 
 _log = logging.getLogger(__name__)
@@ -66,17 +65,15 @@ class Scrub:
 
     def __init__(
         self,
-        disk: Disk,
-        log: CommitLog,
+        files: StoreFiles,
         pointers: Pointers,
-        checksums: BlockChecksums,
         read_check: ReadCheck,
         chores: Chores,
     ) -> None:
-        self._disk = disk
-        self._log = log
+        self._disk = files.disk
+        self._log = files.log
+        self._checksums = files.checksums
         self._pointers = pointers
-        self._checksums = checksums
         self._check = read_check
         self._damage: DamageTable = read_check.damage
         self._chores = chores

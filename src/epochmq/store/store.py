@@ -1,7 +1,5 @@
 """The store as the broker sees it: one object, plain calls, no role and no network."""
 
-import contextlib
-import dataclasses
 import logging
 import os
 from collections.abc import Callable, Collection, Sequence
@@ -10,37 +8,33 @@ from epochmq.base.errors import DiskFull, EnvironmentFault
 from epochmq.base.ports import Disk, Lock
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.store.append import Appender, IsNew, Result, unsure
-from epochmq.store.batch_queue import BatchQueue
-from epochmq.store.checkpoint import Checkpoint, WriterMark
-from epochmq.store.checksums import BlockChecksums
 from epochmq.store.chores import Chores
-from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
-from epochmq.store.damaged_ranges import DamageTable
-from epochmq.store.dispatch import LogDispatcher
 from epochmq.store.draft import Appended, Draft, PutStatus
-from epochmq.store.flush import Flusher, Waiter
+from epochmq.store.flush import Flusher
 from epochmq.store.follow import Follower
 from epochmq.store.gate import Gate
 from epochmq.store.housekeeping import Every, Housekeeping
+from epochmq.store.key_query import KeySearch, query_index
 from epochmq.store.message_index import FOLDER as INDEX_FOLDER
-from epochmq.store.message_index import Index
+from epochmq.store.message_index import IndexResult
 from epochmq.store.native_batch import CheckedBatch, Placed
+from epochmq.store.native_messages import NativeMessages
 from epochmq.store.native_send import SendRun
 from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
-from epochmq.store.queue_table import QueueTable, QueueTypes, unknown_type
+from epochmq.store.queue_table import QueueTypes, unknown_type
 from epochmq.store.read import Reader
 from epochmq.store.read_check import ReadCheck
 from epochmq.store.recovery import ABORT, Recovered, Recovery
-from epochmq.store.replicated import StoreReplication
+from epochmq.store.replicated import RawLogReader, ReplicaLog
 from epochmq.store.retention import Retention
 from epochmq.store.scrub import Scrub
 from epochmq.store.sinks import SinkMemory
-from epochmq.store.store_reads import StoreReads
+from epochmq.store.store_files import StoreFiles
 from epochmq.store.truncation import Truncation
 from epochmq.store.verify import Verified, Verifier
-from epochmq.store.visibility import Arrivals, Visibility
+from epochmq.store.visibility import Arrivals, ReadLimit, Visibility
 
 _log = logging.getLogger(__name__)
 
@@ -51,98 +45,147 @@ SIZES_INTERVAL_MS = 1000
 """How often the sizes of log files are compared with what they were."""
 
 
-class Store(StoreReads, StoreReplication):
-    """Commit log, queues and indexes of one broker. Made by `Store.open`."""
+class Store:
+    """Commit log, queues and indexes of one broker. Made by `Store.open`.
+
+    The store is made of parts, and each part has one task. `StoreFiles` holds the objects that
+    read and write the files. `Appender` adds messages. `Flusher` syncs the log. `ReadLimit` moves
+    the position up to which readers see the log. `Reader` reads. `ReplicaLog` adds the bytes of a
+    master and cuts the log. `Housekeeping` does the work between appends.
+
+    `__init__` makes the parts and gives each part what it needs. When a call needs several parts,
+    `Store` has a method for it. When a call needs one part, the method belongs to that part, and
+    `_bind_parts` makes it an attribute of the store: `store.read_queue` is `Reader.read_queue`.
+    Callers therefore need only the store, and the store adds no call of its own.
+    """
 
     def __init__(
         self,
-        disk: Disk,
-        options: StoreOptions,
+        files: StoreFiles,
         store_host: bytes,
         lock: Lock,
         safeguards: Safeguards = SAFE,
-        boot: str = "",
     ) -> None:
-        self._disk = disk
-        self._lock = lock
-        self.options = options
-        self.pointers = Pointers()
-        self._log = CommitLog(disk, options)
-        self._queues = QueueTable(disk, options)
-        self._index = Index(disk, options) if options.index else None
-        self._checkpoint = Checkpoint(disk)
-        self.checksums = BlockChecksums(disk, self._log)
-        self._visibility = Visibility()
-        self._appender = Appender(self._log, self._queues, options, store_host)
-        self._use_native(options, store_host, self._log, self._appender.is_plain_topic)
-        self._flusher = Flusher(self._log, self.pointers)
-        self.retention = Retention(
-            disk, options, self._log, self._queues, self._index, self.pointers
-        )
-        self._housekeeping = Housekeeping(
-            *(disk, options, self._log, self._queues, self._index, self._appender),
-            self._flusher,
-            self._checkpoint,
-            self.retention,
-            self.pointers,
-            self.checksums,
-            self._failed,
-        )
-        self.damage = DamageTable()
-        """Ranges of the log that reads refuse."""
-        self._check = ReadCheck(
-            disk,
-            self._log,
-            self.checksums,
-            self.damage,
-            LogDispatcher(self._queues, options.delays_ms, from_start=True, index=False).tags_code,
-            self._housekeeping.chores,
-        )
-        self._check.on_shortened = self._shortened
-        self._check.on_distrust = self._distrust
-        self._reader = Reader(self._log, self._queues, self.pointers, self._check)
-        self.scrub = Scrub(
-            disk,
-            self._log,
-            self.pointers,
-            self.checksums,
-            self._check,
-            self._housekeeping.chores,
-        )
-        self._look_at_sizes = Every(SIZES_INTERVAL_MS)
-        self._safeguards = safeguards
-        self._boot = boot
-        self.pointers.reads_bounded = safeguards.read_limit_is_confirmed
+        self.options = options = files.options
+        self.pointers = Pointers(reads_bounded=safeguards.read_limit_is_confirmed)
+        self.chores = Chores()
+        """Blocking steps that wait to be run beside the loop."""
         self.sinks = SinkMemory()
-        self._follower = Follower(
-            *(self._log, self._queues, self._appender, options, safeguards, self.sinks)
-        )
-        self._follower.on_failure = self._failed
-        self._truncation = Truncation(
-            *(disk, options, self._log, self._queues, self._index, self._appender),
-            *(self._flusher, self._checkpoint, self._housekeeping, self._visibility),
-            self.pointers,
-            self.checksums,
-            safeguards,
-        )
-        self._flusher.whole_end = lambda: self.whole_end
-        self._housekeeping.checksum_limit = lambda: self._flusher.whole_synced
-        self._housekeeping.on_synced = self.synced_to
-        self._appender.on_run = self._on_run
-        self._appender.on_failure = self._failed
-        self._appender.on_clock_back = self._clock_back
-        self._gate = Gate(disk, options.disk_warning_ratio)
-        self._fail_fast = options.transient_fail_fast
-        self._confirm_limit: int | None = None
-        self._at_once = not (options.sync_flush or options.transient_pool or options.replicated)
-        self._check_disk = Every(options.disk_check_interval_ms)
-        self._commit = Every(options.commit_interval_ms)
-        self._flush_thorough = Every(options.flush_thorough_interval_ms)
-        self._flush = Every(options.flush_interval_ms)
-        self.on_append: Callable[[], None] | None = None
-        """Called after an append that waits for a sync; the service wakes up on it."""
         self.recovered = Recovered(clean=True)
         self.closed = False
+        self.on_append: Callable[[], None] | None = None
+        """Called after an append that waits for a sync; see `notify_append`."""
+        self._safeguards = safeguards
+        self._lock = lock
+        self.file_bytes = options.commit_log_file_bytes
+        """Size of a log file; logs start at a multiple of it."""
+        self._fail_fast = options.transient_fail_fast
+        # Files
+        self._files = files
+        self._disk = files.disk
+        self._log = files.log
+        self._queues = files.queues
+        self._index = files.index
+        self._checkpoint = files.checkpoint
+        self.checksums = files.checksums
+        # Appends, by this broker or by a master
+        self._gate = Gate(files.disk, options.disk_warning_ratio)
+        self._appender = Appender(
+            files, store_host, self._on_run, on_failure=self._failed, on_clock_back=self._clock_back
+        )
+        self._follower = Follower(
+            files, self._appender, self.sinks, safeguards, on_failure=self._failed
+        )
+        # Syncs, and what readers see
+        whole_end = self._follower.whole_end
+        self._flusher = Flusher(files.log, self.pointers, whole_end)
+        self._visibility = Visibility()
+        self._read_limit = ReadLimit(files, self.pointers, self._visibility, self._gate, whole_end)
+        # Work between appends
+        self.retention = Retention(files, self.pointers)
+        self._housekeeping = Housekeeping(
+            files,
+            self.pointers,
+            self._appender,
+            self._flusher,
+            self.retention,
+            self.chores,
+            on_synced=self.synced_to,
+            on_failure=self._failed,
+        )
+        self._commit = Every(options.commit_interval_ms)
+        self._flush = Every(options.flush_interval_ms)
+        self._flush_thorough = Every(options.flush_thorough_interval_ms)
+        self._check_disk = Every(options.disk_check_interval_ms)
+        self._look_at_sizes = Every(SIZES_INTERVAL_MS)
+        # Reads
+        self._check = ReadCheck(files, self.chores, on_shortened=self._shortened)
+        self.damage = self._check.damage
+        self.scrub = Scrub(files, self.pointers, self._check, self.chores)
+        self._reader = Reader(files.log, files.queues, self.pointers, self._check)
+        self._native_messages = NativeMessages(
+            files, self.pointers, self._reader, store_host, self._appender.is_plain_topic
+        )
+        # Replication
+        self._raw_reader = RawLogReader(files, self.pointers, self._check)
+        self._truncation = Truncation(
+            files,
+            self.pointers,
+            self._appender,
+            self._flusher,
+            self._housekeeping,
+            self._visibility,
+            safeguards,
+        )
+        self._replica_log = ReplicaLog(
+            files,
+            self.pointers,
+            self._gate,
+            self.chores,
+            self._flusher,
+            self._read_limit,
+            self._follower,
+            self._truncation,
+            self._check,
+            self.sinks,
+            safeguards,
+            on_failure=self._failed,
+        )
+        self._bind_parts()
+
+    def _bind_parts(self) -> None:
+        """Make methods of the parts attributes of the store."""
+        reader, queues, native = self._reader, self._queues, self._native_messages
+        self.read_queue = reader.read_queue
+        self.queue_bounds = reader.bounds
+        self.offset_by_time = reader.offset_by_time
+        self.offset_at_place = reader.offset_at_place
+        self.behind_damage = reader.behind_damage
+        self.store_time = reader.store_time
+        self.earliest_time = reader.earliest_time
+        self.message_at = reader.message_at
+        self.units = reader.units
+        self.remake = native.remake
+        self.waits = native.waits
+        self.topics = queues.names
+        self.queues = queues.ids
+        self.is_batched = queues.is_batched
+        self.queue_types = queues.use_types
+        self.first_file = self._log.first_file
+        self.when_synced = self._flusher.wait
+        self.limit_confirm = self._read_limit.limit_confirm
+        self.slice = self._raw_reader.slice
+        self.file_of = self._raw_reader.file_of
+        replica = self._replica_log
+        self.raw_space = replica.raw_space
+        self.raw_written = replica.raw_written
+        self.append_raw = replica.append_raw
+        self.seal_tail = replica.seal_tail
+        self.cutting_tail = replica.cutting_tail
+        self.cutting = replica.cutting
+        self.truncate = replica.truncate
+        self.resetting = replica.resetting
+        self.reset_to = replica.reset_to
 
     @classmethod
     def open(
@@ -166,8 +209,8 @@ class Store(StoreReads, StoreReplication):
         for folder in (options.commit_log_dir, INDEX_FOLDER):
             disk.make_dir(folder)
         disk.sync_dir("")
-        store = cls(disk, options, store_host, disk.lock(LOCK), safeguards, boot)
-        store.queue_types(types)
+        lock = disk.lock(LOCK)
+        store = cls(StoreFiles.of(disk, options, types, boot), store_host, lock, safeguards)
         try:
             store._recover(wall)
         except BaseException:
@@ -175,24 +218,15 @@ class Store(StoreReads, StoreReplication):
             raise
         return store
 
-    def queue_types(self, types: QueueTypes) -> None:
-        """Ask `types` from now on what queues a new topic gets."""
-        self._queues.types = types
-
     def _recover(self, wall: int) -> None:
-        recovery = Recovery(
-            *(self._disk, self.options, self._log, self._queues, self._index, self._checkpoint),
-            self.sinks,
-            self.checksums,
-            crc=self._safeguards.crc_on_scan,
-            boot=self._boot,
-        )
+        recovery = Recovery(self._files, self.sinks, crc=self._safeguards.crc_on_scan)
         found = self.recovered = recovery.run()
         pointers = self.pointers
         pointers.start = self._log.start
         end = self._check.fresh = self._log.end
         pointers.appended = pointers.synced = self._flusher.whole_synced = end
-        pointers.confirmed = pointers.dispatched = self._recovered_confirm(end)
+        confirmed = self._replica_log.recover_confirmed(found) if self.options.replicated else end
+        pointers.confirmed = pointers.dispatched = confirmed
         pointers.check_order()
         self._appender.last_wall = min(found.last_wall_ms, wall)
         self._clock_back(self._appender.last_wall)  # if the clock did while we were stopped
@@ -204,22 +238,10 @@ class Store(StoreReads, StoreReplication):
         if found.cut.size:
             _log.warning(
                 "recovery cut %d bytes at log offset %d (%s); they are kept under cut/",
-                *(found.cut.size, found.cut.offset, found.reason),
+                found.cut.size,
+                found.cut.offset,
+                found.reason,
             )
-
-    def _recovered_confirm(self, end: int) -> int:
-        """Under replication only what the checkpoint calls confirmed is (rocketmq#6609, #6703)."""
-        if not self.options.replicated:
-            return end
-        told = self._checkpoint.confirmed
-        self.recovered.lost_confirmed = max(0, told - end)
-        self._confirm_limit = confirmed = max(self._log.start, min(told, end))
-        if confirmed < end:
-            self._visibility.hold_all(self._queues.all(), confirmed)
-        self._checkpoint.confirmed = confirmed
-        self._checkpoint.write()
-        self._checkpoint.sync()  # what readers are shown now is shown after the next crash too
-        return confirmed
 
     def _mark_running(self) -> None:
         """Leave the file that tells the next start of a crash; nothing is written before that."""
@@ -257,6 +279,10 @@ class Store(StoreReads, StoreReplication):
             return [refusal] * len(drafts)
         return self._appender.append(drafts, wall)
 
+    def notify_append(self, callback: Callable[[], None] | None) -> None:
+        """Set the function that is called after each append that waits for a sync, or None."""
+        self.on_append = callback
+
     def append_batch(self, drafts: Sequence[Draft], wall: int) -> list[Appended] | PutStatus:
         """Append all drafts into one file, or none of them."""
         status = self._gate.refusal or self._appender.fits_one_file(drafts)
@@ -289,15 +315,15 @@ class Store(StoreReads, StoreReplication):
         end = self._log.end
         pointers = self.pointers
         pointers.appended = end
-        if self._at_once:
+        if self._read_limit.at_once:
             pointers.confirmed = pointers.dispatched = end
             self._visibility.show(touched)
         else:
             self._visibility.hold(end, touched)
             if self.on_append is not None:
                 self.on_append()
-            if self._confirm_limit is not None or not self.options.sync_flush:
-                self._advance()
+            if self._read_limit.confirm_limit is not None or not self.options.sync_flush:
+                self._read_limit.advance()
         if len(self._appender.staged) >= _STAGED_MAX:
             self._index_staged()
         if self._log.pending and not self._fail_fast and self._pool_is_full():
@@ -319,37 +345,7 @@ class Store(StoreReads, StoreReplication):
             self._log.commit()
         except EnvironmentFault as error:
             self._failed(error)
-        self._advance()
-
-    def _advance(self) -> None:
-        """Move `confirmed` and what readers see as far as every bound allows."""
-        if self.held:
-            return  # what is being cut must not show again
-        pointers = self.pointers
-        whole = min(self.whole_end, self._log.committed)
-        target = min(pointers.synced, whole) if self.options.sync_flush else whole
-        limit = self._confirm_limit
-        if limit is None:
-            pointers.confirmed = max(pointers.confirmed, target)
-        elif limit > pointers.confirmed:
-            pointers.confirmed = max(pointers.confirmed, min(limit, whole))
-        if pointers.reads_bounded:
-            target = min(target, pointers.confirmed)
-        if target > pointers.dispatched:
-            pointers.dispatched = target
-            self._visibility.advance(target)
-        pointers.check_order()
-
-    def limit_confirm(self, offset: int | None) -> None:
-        """Bound `confirmed`, and so what readers see, by `offset` (replication); None: no bound.
-
-        `confirmed` never goes back, and is never beyond the records that are here.
-        """
-        self._confirm_limit = offset
-        self._at_once = offset is None and not (
-            self.options.sync_flush or self.options.transient_pool
-        )
-        self._advance()
+        self._read_limit.advance()
 
     # Flushing ---------------------------------------------------------------------------------
 
@@ -360,7 +356,7 @@ class Store(StoreReads, StoreReplication):
 
     def flush_due(self, now: int) -> bool:
         """Whether to sync now: with SYNC_FLUSH if needed, else by interval, pages and who waits."""
-        if self.fenced is not None or self.held or not self.needs_sync:
+        if self._gate.fenced is not None or self._gate.held or not self.needs_sync:
             return False
         if self.options.sync_flush:
             return True
@@ -379,15 +375,11 @@ class Store(StoreReads, StoreReplication):
         if self.fenced is not None:
             return
         wall = self._flusher.done(offset)
-        if wall is not None and wall <= self._appender.last_wall and not self.held:
+        if wall is not None and wall <= self._appender.last_wall and not self._gate.held:
             self._checkpoint.log_wall_ms = wall
-        if not self._at_once:
-            self._advance()
+        if not self._read_limit.at_once:
+            self._read_limit.advance()
         self._flusher.release()
-
-    def when_synced(self, offset: int, callback: Waiter) -> None:
-        """Call back, in order, with True once `offset` is synced; with False when it never is."""
-        self._flusher.wait(offset, callback)
 
     def sync(self) -> None:
         """Sync here and now (tests, tools, shutdown); a failure fences the store and raises."""
@@ -415,22 +407,7 @@ class Store(StoreReads, StoreReplication):
         self._gate.failed(error)
         if self._gate.fenced is not None:
             self._flusher.fail()
-            self._forget_boot()
-
-    def _claim_synced(self, *, clean: bool = False) -> None:
-        """Let the checkpoint say how far the log is on the device; `clean`: it ends there."""
-        start = self.pointers.start
-        end = max(start, self._flusher.whole_synced)
-        self._checkpoint.mark = WriterMark(clean, start, end, self._boot)
-
-    def _forget_boot(self) -> None:
-        """After a failed sync the cache may lose anything, as after a power cut."""
-        mark = self._checkpoint.mark
-        self._boot = ""
-        if mark is not None and mark.boot:
-            self._checkpoint.mark = dataclasses.replace(mark, clean=False, boot="")
-            with contextlib.suppress(EnvironmentFault):
-                self._checkpoint.write()
+            self._checkpoint.forget_boot()
 
     def _clock_back(self, wall: int) -> None:
         if not self._checkpoint.clock_back(wall):
@@ -450,7 +427,49 @@ class Store(StoreReads, StoreReplication):
 
     @arrivals.setter
     def arrivals(self, callback: Callable[[Arrivals], None] | None) -> None:
-        self._visibility.arrivals = callback
+        self._visibility.notify_arrivals(callback)
+
+    def query_index(
+        self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
+    ) -> IndexResult:
+        """The newest records of `topic` with `key`, stored in the given span, in order."""
+        search = self.search_index(topic, key, max_count, begin_wall, end_wall)
+        return IndexResult([], 0, 0) if search is None else query_index(search)
+
+    def search_index(
+        self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
+    ) -> KeySearch | None:
+        """The same to be done in steps; None without an index."""
+        if self._index is None:
+            return None
+        self._index_staged()
+        return KeySearch(self._index, self._reader, topic, key, max_count, begin_wall, end_wall)
+
+    # Replication ------------------------------------------------------------------------------
+
+    @property
+    def held(self) -> bool:
+        """The log is being cut; see `ReplicaLog`."""
+        return self._gate.held
+
+    @property
+    def whole_end(self) -> int:
+        """Up to here the log is whole, checked records: what a follower may acknowledge."""
+        return self._follower.whole_end()
+
+    @property
+    def transferable(self) -> int:
+        """Up to here the log may be sent: with a transient pool, what its file has."""
+        return self._log.committed
+
+    @property
+    def clean_start(self) -> bool:
+        """Stopped cleanly before this start, and nothing confirmed is missing (KIP-966, S10)."""
+        return self.recovered.clean and self.recovered.lost_confirmed == 0
+
+    def forget_confirmed_sinks(self) -> None:
+        """Messages of sinks that nothing can take any more need not be remembered by place."""
+        self.sinks.forget_confirmed(min(self.pointers.confirmed, self.pointers.synced))
 
     # Keeping house ----------------------------------------------------------------------------
 
@@ -468,7 +487,7 @@ class Store(StoreReads, StoreReplication):
 
     def tick(self, now: int, wall: int) -> None:
         """A slice of housekeeping, under a millisecond; blocking work becomes chores."""
-        if self.closed or self.held or self.fenced is not None:
+        if self.closed or self._gate.held or self._gate.fenced is not None:
             return
         if self._log.pending is not None and self._commit.due(now):
             self.commit()
@@ -479,16 +498,9 @@ class Store(StoreReads, StoreReplication):
         self._check.look_at_faults()
         if self._look_at_sizes.due(now):
             self._check.look_at_sizes()
-        self._claim_synced()
+        self._checkpoint.claim(self.pointers.start, self._flusher.whole_synced)
         self.forget_confirmed_sinks()
         self._housekeeping.tick(now, wall)
-
-    def _distrust(self) -> None:
-        """Compare all units and records again."""
-        for queue in self._queues.all():
-            run = queue.run if isinstance(queue, BatchQueue) else queue
-            run.trusted = run.next
-            run.checked.clear()
 
     def _shortened(self, offset: int, reason: str) -> None:
         """Somebody shortened a log file: write nothing more if it is the one that is written."""
@@ -503,10 +515,6 @@ class Store(StoreReads, StoreReplication):
         self._log.commit()
         self._queues.write_some(1)
 
-    def first_file(self) -> Callable[[], object] | None:
-        """A blocking step before anything is appended: see `CommitLog.first_file`."""
-        return self._log.first_file
-
     def verify(self) -> Verified:
         """Compare everything derived with the log; for tests and small stores, it takes long."""
         self.commit()
@@ -516,11 +524,6 @@ class Store(StoreReads, StoreReplication):
         readable = self.pointers.readable if self.options.replicated else None
         return verifier.run(end, index_end=readable)
 
-    @property
-    def chores(self) -> Chores:
-        """Blocking steps that wait to be run beside the loop."""
-        return self._housekeeping.chores
-
     def close(self, wall: int) -> None:
         """Write and sync everything, mark the stop as clean, and let go of the directory."""
         if self.closed:
@@ -528,7 +531,7 @@ class Store(StoreReads, StoreReplication):
         self.closed = True
         self._gate.shut()
         try:
-            if self.held:
+            if self._gate.held:
                 _log.error("the store is closed while its log is cut, the next start will recover")
             elif self.fenced is None:
                 self._close_clean()
@@ -544,7 +547,7 @@ class Store(StoreReads, StoreReplication):
             self.pointers.synced = min(self.pointers.synced, self._log.end)
             self.sync()
             self._checkpoint.confirmed = self.pointers.confirmed
-            self._claim_synced(clean=True)
+            self._checkpoint.claim(self.pointers.start, self._flusher.whole_synced, clean=True)
             self._housekeeping.finish()
             self._log.drop_ready()
         except EnvironmentFault as error:
@@ -555,12 +558,7 @@ class Store(StoreReads, StoreReplication):
             self._disk.sync_dir("")
 
     def _release(self) -> None:
-        self._log.close()
-        self._queues.files.close()
-        self.checksums.close()
-        self._checkpoint.close()
-        if self._index is not None:
-            self._index.close()
+        self._files.close()
         self._lock.release()
 
     def statistics(self) -> dict[str, int | bool | str]:

@@ -37,7 +37,7 @@ class StoreService:
                 await self._blocking.run(step)
             except EnvironmentFault as error:
                 _log.warning("the first append will make its log file: %s", error)
-        self.store.on_append = self._wake.set if self.store.options.sync_flush else None
+        self.store.notify_append(self._wake.set if self.store.options.sync_flush else None)
         for name, work in (("store-flush", self._flush_loop()), ("store-tick", self._tick_loop())):
             self._tasks.append(asyncio.create_task(self._guard(work), name=name))
 
@@ -48,7 +48,7 @@ class StoreService:
         for task in self._tasks:
             with suppress(asyncio.CancelledError):
                 await task
-        self.store.on_append = None
+        self.store.notify_append(None)
         self.store.close(self._clock.wall_ms())
 
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:

@@ -22,28 +22,22 @@ from contextlib import suppress
 from functools import partial
 
 from epochmq.base.errors import DiskFailed, EnvironmentFault
-from epochmq.base.ports import Disk
 from epochmq.base.safeguards import Safeguards
 from epochmq.model import properties as props
 from epochmq.model.property_names import UNIQ_KEY
 from epochmq.model.record import check, store_time_at
 from epochmq.store.append import Appender
-from epochmq.store.checkpoint import Checkpoint
-from epochmq.store.checksums import BlockChecksums
 from epochmq.store.chores import Step, Steps
-from epochmq.store.commit_log import CommitLog
 from epochmq.store.dispatch import LogDispatcher
 from epochmq.store.epochs import EpochEntry
 from epochmq.store.flush import Flusher
 from epochmq.store.held_keys import cut_rows
 from epochmq.store.housekeeping import Housekeeping
 from epochmq.store.log_end import CutTail, LogCut, keep
-from epochmq.store.message_index import Index
-from epochmq.store.options import StoreOptions
 from epochmq.store.pointers import Pointers
-from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import DispatchEntry, ScanEnd, walk, walk_log
 from epochmq.store.segment import Segment
+from epochmq.store.store_files import StoreFiles
 from epochmq.store.visibility import Visibility
 
 _log = logging.getLogger(__name__)
@@ -58,32 +52,26 @@ class Truncation:
 
     def __init__(
         self,
-        disk: Disk,
-        options: StoreOptions,
-        log: CommitLog,
-        queues: QueueTable,
-        index: Index | None,
+        files: StoreFiles,
+        pointers: Pointers,
         appender: Appender,
         flusher: Flusher,
-        checkpoint: Checkpoint,
         housekeeping: Housekeeping,
         visibility: Visibility,
-        pointers: Pointers,
-        checksums: BlockChecksums,
         safeguards: Safeguards,
     ) -> None:
-        self._disk = disk
-        self._options = options
-        self._log = log
-        self._queues = queues
-        self._index = index
+        self._disk = files.disk
+        self._options = files.options
+        self._log = files.log
+        self._queues = files.queues
+        self._index = files.index
+        self._checkpoint = files.checkpoint
+        self._checksums = files.checksums
+        self._pointers = pointers
         self._appender = appender
         self._flusher = flusher
-        self._checkpoint = checkpoint
         self._housekeeping = housekeeping
         self._visibility = visibility
-        self._pointers = pointers
-        self._checksums = checksums
         self._durable = safeguards.durable_truncation_first
         self._touched: dict[tuple[str, int], None] | None = None
         """Queues with units behind the cut; None: any may have some."""

@@ -279,8 +279,7 @@ def verify_directory(
     """Check a store that is not running; takes its lock meanwhile."""
     lock = disk.lock("lock")
     log = CommitLog(disk, options)
-    queues = QueueTable(disk, options)
-    queues.types = types
+    queues = QueueTable(disk, options, types)
     index = Index(disk, options) if options.index else None
     verifier = Verifier(log, queues, index, options)
     try:

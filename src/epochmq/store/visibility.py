@@ -9,6 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.gate import Gate
+from epochmq.store.pointers import Pointers
+from epochmq.store.store_files import StoreFiles
 
 Arrivals = list[tuple[str, int, int]]
 """(topic, queue id, the queue's new visible end)."""
@@ -21,6 +24,10 @@ class Visibility:
         self._waiting: deque[tuple[int, list[tuple[ConsumeQueue, int]]]] = deque()
         self._backlog: list[ConsumeQueue] = []
         self.arrivals: Callable[[Arrivals], None] | None = None
+
+    def notify_arrivals(self, callback: Callable[[Arrivals], None] | None) -> None:
+        """Set the function that is called with all queue ends that are shown, or None."""
+        self.arrivals = callback
 
     def show(self, touched: list[ConsumeQueue]) -> None:
         """Everything appended so far is readable: show the ends of the `touched` queues."""
@@ -83,3 +90,89 @@ class Visibility:
     def clear(self) -> None:
         self._waiting.clear()
         self._backlog = []
+
+
+class ReadLimit:
+    """Moves `pointers.confirmed` and the end of what readers see, as far as every bound allows."""
+
+    def __init__(
+        self,
+        files: StoreFiles,
+        pointers: Pointers,
+        visibility: Visibility,
+        gate: Gate,
+        whole_end: Callable[[], int],
+    ) -> None:
+        """`whole_end` tells up to where the log is whole records."""
+        options = files.options
+        self._log = files.log
+        self._queues = files.queues
+        self._pointers = pointers
+        self._visibility = visibility
+        self._gate = gate
+        self._whole_end = whole_end
+        self._sync_flush = options.sync_flush
+        self._waits = options.sync_flush or options.transient_pool
+        self.confirm_limit: int | None = None
+        """Replication's bound of `confirmed`; None: no bound."""
+        self.at_once = not (self._waits or options.replicated)
+        """What is appended is confirmed and readable at once."""
+
+    def advance(self) -> None:
+        """Move both positions, but not while the log is cut: what is cut must not show again."""
+        if self._gate.held:
+            return
+        pointers = self._pointers
+        whole = min(self._whole_end(), self._log.committed)
+        target = min(pointers.synced, whole) if self._sync_flush else whole
+        limit = self.confirm_limit
+        if limit is None:
+            pointers.confirmed = max(pointers.confirmed, target)
+        elif limit > pointers.confirmed:
+            pointers.confirmed = max(pointers.confirmed, min(limit, whole))
+        if pointers.reads_bounded:
+            target = min(target, pointers.confirmed)
+        if target > pointers.dispatched:
+            pointers.dispatched = target
+            self._visibility.advance(target)
+        pointers.check_order()
+
+    def limit_confirm(self, offset: int | None) -> None:
+        """Bound `confirmed`, and so what readers see, by `offset` (replication); None: no bound.
+
+        `confirmed` never goes back, and is never beyond the records that are here.
+        """
+        self.confirm_limit = offset
+        self.at_once = offset is None and not self._waits
+        self.advance()
+
+    def start_at(self, confirmed: int) -> None:
+        """Bound `confirmed` by the offset that recovery found, and show only what is below it."""
+        self.confirm_limit = confirmed
+        if confirmed < self._log.end:
+            self._visibility.hold_all(self._queues.all(), confirmed)
+
+    def hold(self, touched: list[ConsumeQueue]) -> None:
+        """Show the ends of queues that grew, once the log is readable up to its whole end."""
+        self._visibility.hold(self._whole_end(), touched)
+        self.advance()
+
+    def hide(self, offset: int) -> None:
+        """Show readers only what is below `offset`, although more may have been confirmed.
+
+        That happens when the log is cut after an unclean election.
+        """
+        pointers = self._pointers
+        pointers.confirmed = min(pointers.confirmed, offset)
+        if pointers.dispatched > offset:
+            pointers.dispatched = offset
+            self._visibility.hold_all(self._queues.all(), offset)
+
+    def cut(self, offset: int) -> None:
+        """Lower the bound of `confirmed` to `offset`, where the log ends after a cut."""
+        if self.confirm_limit is not None:
+            self.confirm_limit = min(self.confirm_limit, offset)
+
+    def clear(self) -> None:
+        """Forget the queue ends that are not shown yet, because the log begins again."""
+        self._visibility.clear()

@@ -32,7 +32,7 @@ def without_native(harness: BrokerHarness) -> BrokerHarness:
     """`harness`, which does everything in Python from now on."""
     stage: SendStage = harness.sink.stage
     stage.native = None
-    harness.store._remaker = None
+    harness.store._native_messages.remaker = None
     return harness
 
 

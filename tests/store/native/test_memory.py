@@ -56,7 +56,7 @@ def test_stores_that_come_and_go_leave_nothing() -> None:
         stores = [Store.open(SimDisk(), SMALL, HOST, 1_700_000_000_000) for _ in range(40)]
         for store in stores:
             store._follower.begin()
-            assert store._remaker is not None
+            assert store._native_messages.remaker is not None
             assert store._appender._native_batch is not None
         virtual, resident = sizes()
         assert virtual - before[0] > 500 << 20
