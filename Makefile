@@ -23,7 +23,7 @@ setup-demo:
 	@scripts/bootstrap demo
 
 demo: setup-demo ## the main job: a cluster, a real data set, a verdict
-	@.venv/bin/epochmq demo $(DEMO_ARGS)
+	@$(PY) -m examples.demo $(DEMO_ARGS)
 
 test: setup ## verify, then every other test (third-party clients included)
 	@status=0; \

@@ -40,6 +40,7 @@ from tidy_tables import (
     WORD,
 )
 from tidy_tree import (
+    EXAMPLES,
     PACKAGE,
     RATCHET,
     Finding,
@@ -208,7 +209,7 @@ def is_false(node: ast.expr) -> bool:
 
 
 def check_sizes(tree: Tree) -> None:
-    for path in tree.python_files("src", "tests", "scripts", "bench", "sim", "chaos"):
+    for path in tree.python_files("src", EXAMPLES, "tests", "scripts", "bench", "sim", "chaos"):
         shown = path.relative_to(tree.root).as_posix()
         lines = path.read_text(encoding="utf-8").splitlines()
         limit = TEST_FILE_LINES_MAX if shown.startswith("tests/") else FILE_LINES_MAX
@@ -217,7 +218,7 @@ def check_sizes(tree: Tree) -> None:
         for number, text in enumerate(lines, 1):
             if len(text) > LINE_LENGTH_MAX:
                 tree.report(shown, number, "size", f"{len(text)} characters in one line")
-    for module in tree.modules.values():
+    for module in tree.all_modules():
         for name, line, count in functions_of(module):
             if count > FUNCTION_LINES_MAX:
                 tree.report(module.path, line, "size", f"{name} has {count} code lines")
@@ -321,7 +322,7 @@ def check_text(tree: Tree) -> None:
 
 
 def check_words(tree: Tree) -> None:
-    for module in tree.modules.values():
+    for module in tree.all_modules():
         seen: set[tuple[int, str]] = set()
         for name, line in names_given(module):
             words = {word.lower() for word in WORD.findall(name)}
@@ -333,7 +334,7 @@ def check_words(tree: Tree) -> None:
 
 
 def check_splats(tree: Tree) -> None:
-    for module in tree.modules.values():
+    for module in tree.all_modules():
         for part in ast.walk(module.tree):
             if isinstance(part, ast.Starred) and isinstance(part.value, ast.Tuple | ast.List):
                 tree.report(module.path, part.lineno, "splat", "write the values without *( )")
@@ -342,7 +343,7 @@ def check_splats(tree: Tree) -> None:
 def check_unique(tree: Tree) -> None:
     classes: dict[str, str] = {}
     modules: dict[str, str] = {}
-    for module in tree.modules.values():
+    for module in tree.all_modules():
         base = module.path.rpartition("/")[2].removesuffix(".py")
         if base not in SHARED_MODULES and (first := modules.setdefault(base, module.path)):
             if first != module.path:
@@ -387,7 +388,7 @@ def check_citations(tree: Tree) -> None:
 
 
 def text_files(tree: Tree) -> Iterator[Path]:
-    folders = ("src", "tests", "scripts", "bench", "sim", "chaos", "docs", ".ci")
+    folders = ("src", EXAMPLES, "tests", "scripts", "bench", "sim", "chaos", "docs", ".ci")
     for pattern in ("*.py", *TEXT_FILES):
         found = list(tree.root.glob(pattern))
         for folder in folders:

@@ -2,7 +2,7 @@
 
 import re
 
-from tidy_tree import PACKAGE
+from tidy_tree import EXAMPLES, PACKAGE
 
 LAYERS = {
     "base": 0,
@@ -14,7 +14,7 @@ LAYERS = {
     "admin": 6,  # the command line reaches everything, jobs on Spark too
 }
 TOP = {name for name, layer in LAYERS.items() if layer >= 5}
-OUTSIDERS = {"sim", "chaos", "tests", "bench", "scripts"}
+OUTSIDERS = {"sim", "chaos", "tests", "bench", "scripts", EXAMPLES}
 ROOT_MODULES = {PACKAGE, f"{PACKAGE}.__main__"}
 """The version, which every layer may read, and the start of the command line."""
 ENTRY_POINTS = {f"{PACKAGE}.admin.cli", f"{PACKAGE}.__main__"}

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PACKAGE = "epochmq"
+EXAMPLES = "examples"
+"""Sample applications: not a part of the product, but code that readers copy."""
 RATCHET = "scripts/tidy_ratchet.json"
 BUILTINS = {"open", "eval", "exec"}
 
@@ -26,7 +28,7 @@ class Finding:
 
 @dataclass
 class Module:
-    """One source file of the product, parsed."""
+    """One source file of the product or of an example, parsed."""
 
     path: str
     name: str
@@ -56,6 +58,8 @@ class Module:
 class Tree:
     root: Path
     modules: dict[str, Module]
+    """Of the product."""
+    examples: dict[str, Module]
     findings: list[Finding]
     ratchet: dict[str, object]
 
@@ -65,6 +69,11 @@ class Tree:
     def excused(self, rule: str) -> list[str]:
         names = self.ratchet.get(rule, [])
         return [str(name) for name in names] if isinstance(names, list) else []
+
+    def all_modules(self) -> Iterator[Module]:
+        """The modules of the product and of the examples."""
+        yield from self.modules.values()
+        yield from self.examples.values()
 
     def python_files(self, *folders: str) -> Iterator[Path]:
         for folder in folders:
@@ -90,9 +99,10 @@ def end_of(node: ast.stmt) -> int:
     return node.end_lineno or node.lineno
 
 
-def read_module(tree: Tree, path: Path) -> None:
+def read_module(tree: Tree, path: Path, base: Path, into: dict[str, Module]) -> None:
+    """Parse the file at `path` into `into`; its module's name begins below the folder `base`."""
     shown = path.relative_to(tree.root).as_posix()
-    dotted = path.relative_to(tree.root / "src").with_suffix("").parts
+    dotted = path.relative_to(base).with_suffix("").parts
     name = ".".join(dotted[:-1] if dotted[-1] == "__init__" else dotted)
     source = path.read_text(encoding="utf-8")
     try:
@@ -100,7 +110,7 @@ def read_module(tree: Tree, path: Path) -> None:
     except SyntaxError as error:
         tree.report(shown, error.lineno or 1, "syntax", str(error.msg))
         return
-    tree.modules[name] = Module(shown, name, parsed, code_lines_of(source, parsed))
+    into[name] = Module(shown, name, parsed, code_lines_of(source, parsed))
 
 
 def read_imports(tree: Tree, module: Module) -> None:
@@ -130,10 +140,12 @@ def absolute(module: Module, node: ast.ImportFrom) -> str:
 def read_tree(root: Path) -> Tree:
     ratchet_file = root / RATCHET
     ratchet = json.loads(ratchet_file.read_text()) if ratchet_file.exists() else {}
-    tree = Tree(root, {}, [], ratchet)
+    tree = Tree(root, {}, {}, [], ratchet)
     for path in tree.python_files(f"src/{PACKAGE}"):
-        read_module(tree, path)
-    for module in tree.modules.values():
+        read_module(tree, path, root / "src", tree.modules)
+    for path in tree.python_files(EXAMPLES):
+        read_module(tree, path, root, tree.examples)
+    for module in tree.all_modules():
         read_imports(tree, module)
     return tree
 

@@ -1,4 +1,4 @@
-"""Every core is covered whole, branches too, by its own test file: nothing in it is untried.
+"""Every core is covered whole, branches too, by its own tests: nothing in it is untried.
 
 One run plays the test files of all of them, and notes which test reached what.
 """
@@ -19,8 +19,16 @@ PROJECT = Path(__file__).resolve().parents[2]
 PACKAGE = PROJECT / "src" / "epochmq"
 
 
-def own_tests(core: str) -> Path:
-    return Path("tests") / Path(core).parent / f"test_{Path(core).name}"
+def module_of(core: str) -> str:
+    return "epochmq." + core.removesuffix(".py").replace("/", ".")
+
+
+def own_tests(core: str) -> list[Path]:
+    """The test files of the mirrored folder that import the core: one for each of its subjects."""
+    folder = Path("tests") / Path(core).parent
+    imports = f"from {module_of(core)} import "
+    found = sorted((PROJECT / folder).glob("test_*.py"))
+    return [folder / path.name for path in found if f"\n{imports}" in path.read_text()]
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +43,7 @@ def measured(
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=600"]
     command += ["--cov-branch", "--cov-context=test", "--cov-report="]
     for core in chosen:
-        module = "epochmq." + core.removesuffix(".py").replace("/", ".")
-        command += [f"--cov={module}", str(own_tests(core))]
+        command += [f"--cov={module_of(core)}", *map(str, own_tests(core))]
     environ = {key: text for key, text in os.environ.items() if not key.startswith("COV_CORE")}
     environ |= {"COVERAGE_FILE": str(data), "EPOCHMQ_PROPERTIES": "dev"}
     done = subprocess.run(command, cwd=PROJECT, env=environ, capture_output=True, text=True)
@@ -51,14 +58,14 @@ def test_there_are_cores() -> None:
 @pytest.mark.parametrize("core", CORES)
 def test_its_own_tests_cover_it(core: str, measured: tuple[Path, str], tmp_path: Path) -> None:
     own = own_tests(core)
-    assert (PROJECT / own).is_file(), f"{core} has no tests of its own"
+    assert own, f"{core} has no tests of its own"
     data, failures = measured
     assert not failures, failures
     report = tmp_path / "report.json"
     coverage = Coverage(str(data), config_file=str(PROJECT / "pyproject.toml"))
     coverage.load()
     # What runs when a module is imported belongs to no test.
-    contexts = ["^$", f"^{re.escape(own.as_posix())}::"]
+    contexts = ["^$", *(f"^{re.escape(path.as_posix())}::" for path in own)]
     coverage.json_report([str(PACKAGE / core)], outfile=str(report), contexts=contexts)
     (found,) = json.loads(report.read_text())["files"].values()
     missing = found["missing_lines"], found["missing_branches"]

@@ -82,6 +82,26 @@ def test_an_import_downwards_or_inside_passes(
     assert not rules(findings({module(importer): statement}), "layer")
 
 
+def test_the_product_does_not_import_an_example(findings: Write) -> None:
+    found = findings({module("admin/a.py"): "from examples.shop import till"})
+    assert rules(found, "layer") == [module("admin/a.py:1")]
+
+
+def test_examples_have_the_rules_of_all_code(findings: Write) -> None:
+    text = "class Same: ...\ndef a(lane): return f(*(1, 2))\n" + "# " + "x" * 100 + "\n"
+    long = long_module(tidy.FUNCTION_LINES_MAX + 1)
+    more = {module("store/same.py"): "class Same: ...", "examples/shop/long.py": long}
+    found = findings({"examples/shop/till.py": text + "# `no/such.py`\n", **more})
+    assert [f for f in found if f.startswith("examples/")] == [
+        "examples/shop/long.py:1 size",
+        "examples/shop/till.py:1 unique",
+        "examples/shop/till.py:2 splat",
+        "examples/shop/till.py:2 word",
+        "examples/shop/till.py:3 size",
+        "examples/shop/till.py:4 cite",
+    ]
+
+
 # cycle -------------------------------------------------------------------------------------------
 
 

@@ -8,10 +8,7 @@ from epochmq.admin.shared.exits import RootGroup
 
 COMMANDS = {
     "dev": ("epochmq.admin.dev", "Start a name server and a broker here, for development."),
-    "demo": (
-        "epochmq.admin.demo.demo_command",
-        "Stream a real data set through a cluster; a verdict.",
-    ),
+    "demo": ("epochmq.admin.demo", "Stream a real data set through a cluster; a verdict."),
     "chaos": ("epochmq.admin.chaos", "Kill, pause and resume servers of `epochmq dev`."),
     "top": (
         "epochmq.admin.top.top_command",

@@ -7,7 +7,14 @@ import pytest
 from click.testing import CliRunner
 from tests.admin.world import OFFLINE, TOPIC, World
 
-from epochmq.admin.nouns.noun_base import all_groups, check_group_known, confirm, route_of
+from epochmq.admin.nouns.noun_base import (
+    Row,
+    all_groups,
+    check_group_known,
+    confirm,
+    route_of,
+    shows,
+)
 from epochmq.base.errors import NotFound
 from epochmq.client.aio import Admin
 
@@ -36,3 +43,20 @@ def test_names(world: World) -> None:
                 await check_group_known(admin, "zzz")
 
     asyncio.run(work())
+
+
+def test_a_coroutine_that_returns_rows_is_a_command(world: World) -> None:
+    @click.command()
+    @click.argument("topic")
+    @shows("topic", "queues", title="topic")
+    async def command(admin: Admin, topic: str) -> list[Row]:
+        """Show how many queues a topic has."""
+        route = await admin.route(topic)
+        return [{"topic": topic, "queues": route.queue_datas[0].read_queue_nums, "more": 1}]
+
+    given = [TOPIC, "-n", world.cluster.namesrv_addr]
+    assert CliRunner().invoke(command, given).stdout == "TOPIC   QUEUES\norders  2\n"
+    ended = CliRunner().invoke(command, [*given, "-o", "json"])
+    assert ended.stdout == '{"topic": "orders", "queues": 2, "more": 1}\n'
+    shown = CliRunner().invoke(command, ["--help"]).output
+    assert shown.index("has.") < shown.index("--namesrv") < shown.index("--output")

@@ -8,9 +8,9 @@ import msgspec
 from epochmq.admin.mqadmin.mqadmin_topic_changes import parse_attributes
 from epochmq.admin.mqadmin.running import Out, mq_command, one_of, opt
 from epochmq.admin.shared.java_text import fields_of
+from epochmq.admin.shared.operations import delete_group
 from epochmq.base.errors import UsageError
 from epochmq.model.group import GroupRetryPolicy, SubscriptionGroupConfig
-from epochmq.model.names import dlq_topic, retry_topic
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
@@ -153,15 +153,13 @@ async def delete_sub_group(
         text = f"delete subscription group [{group_name}] from broker [{broker_addr}] success."
         out.line(text, {"group": group_name, "broker": broker_addr})
         return
-    for address in (await admin.masters(cluster_name)).values():
-        await admin.delete_group(address, group_name, clean_offsets=remove_offset)
+    deleted = delete_group(admin, group_name, cluster_name, clean_offsets=remove_offset)
+    async for _, address in deleted:
         text = (
             f"delete subscription group [{group_name}] from broker [{address}]"
             f" in cluster [{cluster_name}] success."
         )
         out.line(text, {"group": group_name, "broker": address})
-    for topic in (retry_topic(group_name), dlq_topic(group_name)):
-        await admin.delete_topic(topic, cluster_name)
 
 
 COMMANDS = {"updateSubGroup": update_sub_group, "deleteSubGroup": delete_sub_group}

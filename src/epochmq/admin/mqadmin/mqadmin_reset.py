@@ -6,11 +6,12 @@ import click
 
 from epochmq.admin.mqadmin.running import Out, mq_command, opt
 from epochmq.admin.shared.java_text import text_of, to_moment
-from epochmq.base.errors import Refused
+from epochmq.admin.shared.operations import reset_to_time
 from epochmq.model.topic import MessageQueue
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
+    from epochmq.client.aio.admin_progress import Moved
 
 _NEW = "{:<40}  {:<40}  {:<40}"
 _OLD = "{:<20}  {:<20}  {:<20}  {:<20}  {:<20}  {:<20}"
@@ -66,12 +67,11 @@ async def reset_offset_by_time(
         await admin.reset_queue(broker, group, topic, queue, target)
         out.line(f"reset consumer offset to {target}", _row(group, where, target))
         return
-    try:
-        moved = await admin.reset_offsets(group, topic, wall_ms, force=force)
-    except Refused as error:
-        if not _is_offline(error):
-            raise
-        await _reset_offline(admin, out, group, topic, wall_ms, force, when)
+    moved = await reset_to_time(admin, group, topic, wall_ms, force=force)
+    if isinstance(moved, list):
+        flags = f"consumerGroup[{group}], topic[{topic}], force[{text_of(force)}]"
+        out.line(f"reset consumer offset by specified {flags}, {when}")
+        _print_moved(out, group, moved)
         return
     flags = f"group[{group}], topic[{topic}], force[{text_of(force)}]"
     out.line(f"start reset consumer offset by specified, {flags}, {when}")
@@ -81,19 +81,7 @@ async def reset_offset_by_time(
         out.line(line, _row(group, at, target))
 
 
-def _is_offline(error: Refused) -> bool:
-    from epochmq.client.aio.admin_groups import is_offline
-
-    return is_offline(error)
-
-
-async def _reset_offline(
-    admin: "Admin", out: Out, group: str, topic: str, wall_ms: int, force: bool, when: str
-) -> None:
-    """Brokers before 5.3 move no group that nobody is in: we do."""
-    moved = await admin.reset_offline(group, topic, wall_ms, force=force)
-    flags = f"consumerGroup[{group}], topic[{topic}], force[{text_of(force)}]"
-    out.line(f"reset consumer offset by specified {flags}, {when}")
+def _print_moved(out: Out, group: str, moved: "list[Moved]") -> None:
     out.line(_OLD_HEAD)
     for at in moved:
         line = _OLD.format(

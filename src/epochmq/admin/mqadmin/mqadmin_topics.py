@@ -6,6 +6,7 @@ import msgspec
 
 from epochmq.admin.mqadmin.running import Out, flag, mq_command, opt
 from epochmq.admin.shared.java_text import moment, pretty_json, text_of
+from epochmq.admin.shared.operations import route_parts
 from epochmq.admin.shared.output import Bar
 from epochmq.base.errors import EpochError
 from epochmq.model.names import is_dlq_topic, is_retry_topic
@@ -80,16 +81,15 @@ def in_order(tree: dict[str, object]) -> dict[str, object]:
 
 def route_lines(route: TopicRouteData) -> list[str]:
     """The route as a table with a sum."""
-    queues = {data.broker_name: data for data in route.queue_datas}
     lines = [_ROUTE_HEAD]
     reads = writes = 0
-    for broker in sorted(route.broker_datas, key=lambda data: data.broker_name):
-        data = queues[broker.broker_name]
+    for broker, data in route_parts(route):
         reads, writes = reads + data.read_queue_nums, writes + data.write_queue_nums
         addresses = text_of(dict(sorted(broker.broker_addrs.items())))
         counts = (data.read_queue_nums, data.write_queue_nums, data.perm)
         lines.append(_ROUTE.format(broker.cluster, broker.broker_name, addresses, *counts))
-    return [*lines, "-" * 158, _ROUTE.format("Total:", len(queues), "", reads, writes, "")]
+    total = _ROUTE.format("Total:", len(route.queue_datas), "", reads, writes, "")
+    return [*lines, "-" * 158, total]
 
 
 @mq_command(

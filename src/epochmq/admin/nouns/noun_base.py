@@ -1,18 +1,26 @@
 """What the commands by noun share: their groups, questions before a loss, names that are near."""
 
+import functools
 import sys
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import click
 
+from epochmq.admin.local.where import namesrv_option
+from epochmq.admin.shared.asking import ask
 from epochmq.admin.shared.exits import FAILED, nearest
-from epochmq.admin.shared.output import note
+from epochmq.admin.shared.output import note, output_option, show
 from epochmq.base.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
     from epochmq.model.group import SubscriptionGroupConfig
     from epochmq.model.topic import TopicRouteData
+
+Row = dict[str, object]
+Work = Callable[..., "Awaitable[list[Row]]"]
+"""`async def work(admin, **values of the parameters)`: the rows to show."""
 
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 cluster_option = click.option("-c", "--cluster", metavar="NAME", help="One cluster only.")
@@ -28,6 +36,25 @@ class NounGroup(click.Group):
         if name not in self.commands and not name.startswith("-"):
             raise click.UsageError(f"no command '{name}'{nearest(name, self.commands)}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def shows(*columns: str, title: str = "") -> Callable[[Work], Callable[..., None]]:
+    """Make a coroutine the body of a command: it is given an `Admin`, and returns rows to show.
+
+    `columns` are those of the table. The value of the parameter `title` stands above it.
+    """
+
+    def decorate(work: Work) -> Callable[..., None]:
+        @namesrv_option
+        @output_option
+        @functools.wraps(work)
+        def callback(namesrv: str, output: str, **values: object) -> None:
+            rows = ask(namesrv, lambda admin: work(admin, **values))
+            show(output, columns, rows, title=str(values.get(title, "")))
+
+        return callback
+
+    return decorate
 
 
 def confirm(question: str, yes: bool) -> None:

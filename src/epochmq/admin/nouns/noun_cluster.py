@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from epochmq.admin.local.where import namesrv_option
-from epochmq.admin.nouns.noun_base import NounGroup, cluster_option
+from epochmq.admin.nouns.noun_base import NounGroup, Row, cluster_option, shows
 from epochmq.admin.shared.asking import ask
 from epochmq.admin.shared.exits import Unhealthy, nearest
 from epochmq.admin.shared.output import JSON, note, output_option, show
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # `epochmq cluster config get` and `set`: options of running brokers.
 
 
-Row = dict[str, object]
+_FIGURES = ("cluster", "broker", "id", "address", "version", "in_tps", "out_tps", "in_today")
 _broker_option = click.option(
     "-b", "--broker", metavar="NAME|HOST:PORT", help="One broker; else all masters."
 )
@@ -74,11 +74,10 @@ async def targets(admin: "Admin", broker: str | None, cluster: str | None) -> di
 @click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
 @_broker_option
 @cluster_option
-@namesrv_option
-@output_option
-def set_config(
-    settings: tuple[str, ...], broker: str | None, cluster: str | None, namesrv: str, output: str
-) -> None:
+@shows("broker", "key", "value")
+async def set_config(
+    admin: "Admin", settings: tuple[str, ...], broker: str | None, cluster: str | None
+) -> list[Row]:
     """Change options of running brokers; not every option may change."""
     changes: dict[str, str] = {}
     for setting in settings:
@@ -86,19 +85,15 @@ def set_config(
         if not equals or not key:
             raise UsageError(f"'{setting}' is no setting; write KEY=VALUE")
         changes[key] = value
-
-    async def work(admin: "Admin") -> list[Row]:
-        rows: list[Row] = []
-        for name, address in (await targets(admin, broker, cluster)).items():
-            try:
-                await admin.update_broker_config(address, changes)
-            except Refused as error:
-                raise UsageError(f"{name} refuses it: {error.remark}") from None
-            now = await admin.broker_config(address)
-            rows += [{"broker": name, "key": key, "value": now.get(key)} for key in changes]
-        return rows
-
-    show(output, ("broker", "key", "value"), ask(namesrv, work))
+    rows: list[Row] = []
+    for name, address in (await targets(admin, broker, cluster)).items():
+        try:
+            await admin.update_broker_config(address, changes)
+        except Refused as error:
+            raise UsageError(f"{name} refuses it: {error.remark}") from None
+        now = await admin.broker_config(address)
+        rows += [{"broker": name, "key": key, "value": now.get(key)} for key in changes]
+    return rows
 
 
 # Noun cluster --------------------------------------------------------------------------------
@@ -168,20 +163,14 @@ def _say(row: Row) -> str:
 
 @command.command("brokers")
 @cluster_option
-@namesrv_option
-@output_option
-def list_brokers(cluster: str | None, namesrv: str, output: str) -> None:
+@shows(*_FIGURES, "out_today", "disk_used")
+async def list_brokers(admin: "Admin", cluster: str | None) -> list[Row]:
     """List brokers with their rates, totals and disks."""
+    from epochmq.admin.shared.broker_figures import brokers
 
-    async def work(admin: "Admin") -> list[Row]:
-        from epochmq.admin.shared.broker_figures import brokers
-
-        now = int(time.time() * 1000)
-        found = await brokers(admin, cluster)
-        for broker in found:
-            if broker.trouble:
-                note(f"{broker.address}: {broker.trouble}")
-        return [broker.row(now) for broker in found]
-
-    columns = ("cluster", "broker", "id", "address", "version", "in_tps", "out_tps", "in_today")
-    show(output, (*columns, "out_today", "disk_used"), ask(namesrv, work))
+    now = int(time.time() * 1000)
+    found = await brokers(admin, cluster)
+    for broker in found:
+        if broker.trouble:
+            note(f"{broker.address}: {broker.trouble}")
+    return [broker.row(now) for broker in found]

@@ -9,23 +9,22 @@ from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.messages.position import PositionKind, StartPosition, parse
 from epochmq.admin.nouns.noun_base import (
     NounGroup,
+    Row,
     all_groups,
     check_group_known,
     cluster_option,
     confirm,
     route_of,
+    shows,
     yes_option,
 )
 from epochmq.admin.shared.asking import ask
 from epochmq.admin.shared.output import Bar, note, output_option, show
 from epochmq.base.errors import NotFound, Refused, UsageError
-from epochmq.client.aio import Admin
-from epochmq.client.aio.admin_groups import is_offline
-from epochmq.client.aio.admin_progress import TO_END
-from epochmq.model.topic import MessageQueue
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
+    from epochmq.model.topic import MessageQueue
 
 
 # Resetting -----------------------------------------------------------------------------------
@@ -41,24 +40,22 @@ def position_of(text: str, now_wall_ms: int) -> StartPosition:
 
 
 async def move(
-    admin: Admin, group: str, topic: str, position: StartPosition
-) -> dict[MessageQueue, int]:
+    admin: "Admin", group: str, topic: str, position: StartPosition
+) -> "dict[MessageQueue, int]":
     """Move `group`; the new offset of every queue."""
     if position.kind in (PositionKind.OFFSET, PositionKind.BACK):
         return await _move_to_offsets(admin, group, topic, position)
+    from epochmq.admin.shared.operations import reset_to_time
+    from epochmq.client.aio.admin_progress import TO_END
+
     wall_ms = {PositionKind.FIRST: 0, PositionKind.LAST: TO_END}.get(position.kind, position.value)
-    try:
-        return await admin.reset_offsets(group, topic, wall_ms)
-    except Refused as error:
-        if not is_offline(error):
-            raise
-    moved = await admin.reset_offline(group, topic, wall_ms)
-    return {each.queue: each.reset_offset for each in moved}
+    moved = await reset_to_time(admin, group, topic, wall_ms)
+    return {m.queue: m.reset_offset for m in moved} if isinstance(moved, list) else moved
 
 
 async def _move_to_offsets(
-    admin: Admin, group: str, topic: str, position: StartPosition
-) -> dict[MessageQueue, int]:
+    admin: "Admin", group: str, topic: str, position: StartPosition
+) -> "dict[MessageQueue, int]":
     """Offsets outside of a queue are taken to its nearer end."""
     moved: dict[MessageQueue, int] = {}
     for address in (await admin.brokers_of(topic)).values():
@@ -76,10 +73,12 @@ async def _move_to_offsets(
 # `epochmq group create`, `delete`, `reset-offset`.
 
 
-Row = dict[str, object]
+@click.group(cls=NounGroup, short_help="Consumer groups: progress, members, offsets.")
+def command() -> None:
+    """Consumer groups: progress, members, offsets."""
 
 
-@click.command("create")
+@command.command("create")
 @click.argument("group")
 @click.option(
     "--retries",
@@ -92,18 +91,16 @@ Row = dict[str, object]
 @click.option("--no-broadcast", is_flag=True, help="Its members may not broadcast.")
 @click.option("--disabled", is_flag=True, help="It may not consume yet.")
 @cluster_option
-@namesrv_option
-@output_option
-def create(
+@shows("group", "broker")
+async def create(
+    admin: "Admin",
     group: str,
     retries: int,
     ordered: bool,
     no_broadcast: bool,
     disabled: bool,
     cluster: str | None,
-    namesrv: str,
-    output: str,
-) -> None:
+) -> list[Row]:
     """Create a consumer group on all masters of a cluster, or of all clusters."""
     from epochmq.admin.messages.position import checked_group
     from epochmq.model.group import SubscriptionGroupConfig
@@ -116,21 +113,17 @@ def create(
         consume_message_orderly=ordered,
         retry_max_times=retries,
     )
-
-    async def work(admin: "Admin") -> list[Row]:
-        if group in await all_groups(admin):
-            raise UsageError(
-                f"group {group} is there already; change it by `epochmq mqadmin updateSubGroup`"
-            )
-        masters = await admin.masters(cluster)
-        for address in masters.values():
-            await admin.put_group(address, config)
-        return [{"group": group, "broker": name} for name in masters]
-
-    show(output, ("group", "broker"), ask(namesrv, work))
+    if group in await all_groups(admin):
+        raise UsageError(
+            f"group {group} is there already; change it by `epochmq mqadmin updateSubGroup`"
+        )
+    masters = await admin.masters(cluster)
+    for address in masters.values():
+        await admin.put_group(address, config)
+    return [{"group": group, "broker": name} for name in masters]
 
 
-@click.command("delete")
+@command.command("delete")
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
 @click.option("--keep-offsets", is_flag=True, help="Keep how far it was.")
 @yes_option
@@ -152,15 +145,12 @@ def delete(
             await check_group_known(admin, group)
 
     async def work(admin: "Admin") -> list[Row]:
-        from epochmq.model.names import dlq_topic, retry_topic
+        from epochmq.admin.shared.operations import delete_group
 
         rows: list[Row] = []
         for group in groups:
-            for name, address in (await admin.masters(cluster)).items():
-                await admin.delete_group(address, group, clean_offsets=not keep_offsets)
-                rows.append({"deleted": group, "broker": name})
-            for topic in (retry_topic(group), dlq_topic(group)):
-                await admin.delete_topic(topic, cluster)
+            deleted = delete_group(admin, group, cluster, clean_offsets=not keep_offsets)
+            rows += [{"deleted": group, "broker": name} async for name, _ in deleted]
         return rows
 
     ask(namesrv, check)
@@ -168,7 +158,7 @@ def delete(
     show(output, ("deleted", "broker"), ask(namesrv, work))
 
 
-@click.command("reset-offset")
+@command.command("reset-offset")
 @click.argument("group")
 @click.option("-t", "--topic", required=True, help="In this topic.")
 @click.option(
@@ -178,30 +168,19 @@ def delete(
     help="first, last, an offset (100), so many before the end (-10), so long ago (15m), or a"
     " time (2024-05-01T12:00, @1714564800000).",
 )
-@namesrv_option
-@output_option
-def reset_offset(group: str, topic: str, to: str, namesrv: str, output: str) -> None:
+@shows("topic", "broker", "queue", "offset", title="group")
+async def reset_offset(admin: "Admin", group: str, topic: str, to: str) -> list[Row]:
     """Move a group to another position in all queues of a topic, members or not."""
-
-    async def work(admin: "Admin") -> list[Row]:
-
-        position = position_of(to, admin.instance.clock.wall_ms())
-        await route_of(admin, topic)
-        await check_group_known(admin, group)
-        moved = await move(admin, group, topic, position)
-        if not moved:
-            raise NotFound(f"topic {topic} has no queue to move in")
-        return [
-            {
-                "topic": topic,
-                "broker": queue.broker_name,
-                "queue": queue.queue_id,
-                "offset": offset,
-            }
-            for queue, offset in moved.items()
-        ]
-
-    show(output, ("topic", "broker", "queue", "offset"), ask(namesrv, work), title=group)
+    position = position_of(to, admin.instance.clock.wall_ms())
+    await route_of(admin, topic)
+    await check_group_known(admin, group)
+    moved = await move(admin, group, topic, position)
+    if not moved:
+        raise NotFound(f"topic {topic} has no queue to move in")
+    return [
+        {"topic": topic, "broker": at.broker_name, "queue": at.queue_id, "offset": offset}
+        for at, offset in moved.items()
+    ]
 
 
 # Noun group ----------------------------------------------------------------------------------
@@ -210,38 +189,18 @@ def reset_offset(group: str, topic: str, to: str, namesrv: str, output: str) -> 
 _AT_ONE_TIME = 8
 
 
-@click.group(cls=NounGroup, short_help="Consumer groups: progress, members, offsets.")
-def command() -> None:
-    """Consumer groups: progress, members, offsets."""
-
-
-command.add_command(create)
-command.add_command(delete)
-command.add_command(reset_offset)
-
-
 @command.command("list")
 @click.option("--all", "everything", is_flag=True, help="The system's own groups as well.")
 @cluster_option
-@namesrv_option
-@output_option
-def list_groups(everything: bool, cluster: str | None, namesrv: str, output: str) -> None:
+@shows("group", "members", "type", "model", "version", "tps", "lag")
+async def list_groups(admin: "Admin", everything: bool, cluster: str | None) -> list[Row]:
     """List groups with their members and their lag."""
-
-    async def work(admin: "Admin") -> list[Row]:
-        from epochmq.model.names import is_system_group
-
-        names = await all_groups(admin, cluster)
-        return await _summaries(admin, [n for n in names if everything or not is_system_group(n)])
-
-    columns = ("group", "members", "type", "model", "version", "tps", "lag")
-    show(output, columns, ask(namesrv, work))
-
-
-async def _summaries(admin: "Admin", groups: list[str]) -> list[Row]:
-    """A few at one time: each asks all its brokers."""
     from epochmq.admin.shared.group_figures import summary
+    from epochmq.model.names import is_system_group
 
+    names = await all_groups(admin, cluster)
+    groups = [name for name in names if everything or not is_system_group(name)]
+    # A few at one time: each asks all its brokers.
     gate = asyncio.Semaphore(_AT_ONE_TIME)
     done = 0
 
@@ -318,7 +277,6 @@ def show_members(group: str, namesrv: str, output: str) -> None:
     """Show who is in a group now, and what each subscribes to."""
 
     async def work(admin: "Admin") -> list[Row]:
-        from epochmq.base.errors import NotFound, Refused
         from epochmq.client.aio.admin_groups import is_offline
         from epochmq.client.core.release_names import release_name
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from epochmq.admin.local.where import namesrv_option
-from epochmq.admin.nouns.noun_base import NounGroup, route_of
+from epochmq.admin.nouns.noun_base import NounGroup, Row, route_of
 from epochmq.admin.shared.asking import ask
 from epochmq.admin.shared.output import JSON, note, output_option, print_json, show
 from epochmq.base.errors import NotFound, UsageError
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from epochmq.model.message import StoredMessage
     from epochmq.model.topic import MessageQueue
 
-Row = dict[str, object]
 _COUNT = 64
 _CELL_CHARS = 60
 

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 import click
 
 from epochmq.admin.local.where import namesrv_option
-from epochmq.admin.nouns.noun_base import NounGroup, cluster_option, confirm, route_of, yes_option
+from epochmq.admin.nouns.noun_base import (
+    NounGroup,
+    Row,
+    cluster_option,
+    confirm,
+    route_of,
+    shows,
+    yes_option,
+)
 from epochmq.admin.shared.asking import ask
 from epochmq.admin.shared.output import note, output_option, show
 from epochmq.base.errors import NotFound, UsageError
@@ -19,7 +27,11 @@ if TYPE_CHECKING:
 # `epochmq topic create`, `update`, `delete`.
 
 
-Row = dict[str, object]
+@click.group(cls=NounGroup, short_help="Create, list, show, change and delete topics.")
+def command() -> None:
+    """Create, list, show, change and delete topics."""
+
+
 QUEUES = 8
 PERMS = {"rw": 6, "r": 4, "w": 2, "none": 0}
 TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED")
@@ -32,40 +44,34 @@ type_option = click.option(
 )
 
 
-@click.command("create")
+@command.command("create")
 @click.argument("topic")
 @click.option("--queues", type=_count, default=QUEUES, show_default=True, help="On each broker.")
 @perm_option
 @type_option
 @click.option("--ordered", is_flag=True, help="Keep its queues when brokers come and go.")
 @cluster_option
-@namesrv_option
-@output_option
-def create(
+@shows(*_COLUMNS)
+async def create(
+    admin: "Admin",
     topic: str,
     queues: int,
     perm: str | None,
     kind: str | None,
     ordered: bool,
     cluster: str | None,
-    namesrv: str,
-    output: str,
-) -> None:
+) -> list[Row]:
     """Create a topic on all masters of a cluster, or of all clusters."""
     from epochmq.admin.messages.position import checked_topic
     from epochmq.model.topic import TopicConfig
 
     checked_topic(topic)
-
-    async def work(admin: "Admin") -> list[Row]:
-        if topic in await admin.topics():
-            raise UsageError(f"topic {topic} is there already; change it by `epochmq topic update`")
-        config = TopicConfig(topic, queues, queues, PERMS[perm or "rw"], order=ordered)
-        attributes = {"+message.type": kind.upper()} if kind else {}
-        await admin.create_topic(config, cluster=cluster, attributes=attributes)
-        return await _rows(admin, topic, cluster)
-
-    show(output, _COLUMNS, ask(namesrv, work))
+    if topic in await admin.topics():
+        raise UsageError(f"topic {topic} is there already; change it by `epochmq topic update`")
+    config = TopicConfig(topic, queues, queues, PERMS[perm or "rw"], order=ordered)
+    attributes = {"+message.type": kind.upper()} if kind else {}
+    await admin.create_topic(config, cluster=cluster, attributes=attributes)
+    return await _rows(admin, topic, cluster)
 
 
 async def _rows(admin: "Admin", topic: str, cluster: str | None) -> list[Row]:
@@ -89,7 +95,7 @@ async def _rows(admin: "Admin", topic: str, cluster: str | None) -> list[Row]:
     return rows
 
 
-@click.command("update")
+@command.command("update")
 @click.argument("topic")
 @click.option("--queues", type=_count, help="To read and to write, on each broker.")
 @click.option("--read-queues", type=_count, help="To read only.")
@@ -97,9 +103,9 @@ async def _rows(admin: "Admin", topic: str, cluster: str | None) -> list[Row]:
 @perm_option
 @type_option
 @cluster_option
-@namesrv_option
-@output_option
-def update(
+@shows(*_COLUMNS)
+async def update(
+    admin: "Admin",
     topic: str,
     queues: int | None,
     read_queues: int | None,
@@ -107,29 +113,23 @@ def update(
     perm: str | None,
     kind: str | None,
     cluster: str | None,
-    namesrv: str,
-    output: str,
-) -> None:
+) -> list[Row]:
     """Change a topic; what is not given stays as each broker has it."""
     reads, writes = read_queues or queues, write_queues or queues
     if (reads, writes, perm, kind) == (None, None, None, None):
         raise click.UsageError("nothing to change; give --queues, --perm or --type")
-
-    async def work(admin: "Admin") -> list[Row]:
-        await route_of(admin, topic)
-        for address in (await admin.masters(cluster)).values():
-            config = await admin.topic_config(address, topic)
-            config.read_queue_nums = reads or config.read_queue_nums
-            config.write_queue_nums = writes or config.write_queue_nums
-            config.perm = PERMS[perm] if perm else config.perm
-            attributes = {"+message.type": kind.upper()} if kind else {}
-            await admin.put_topic(address, config, attributes)
-        return await _rows(admin, topic, cluster)
-
-    show(output, _COLUMNS, ask(namesrv, work))
+    await route_of(admin, topic)
+    for address in (await admin.masters(cluster)).values():
+        config = await admin.topic_config(address, topic)
+        config.read_queue_nums = reads or config.read_queue_nums
+        config.write_queue_nums = writes or config.write_queue_nums
+        config.perm = PERMS[perm] if perm else config.perm
+        attributes = {"+message.type": kind.upper()} if kind else {}
+        await admin.put_topic(address, config, attributes)
+    return await _rows(admin, topic, cluster)
 
 
-@click.command("delete")
+@command.command("delete")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @yes_option
 @cluster_option
@@ -165,33 +165,12 @@ def delete(
 # Noun topic ----------------------------------------------------------------------------------
 
 
-@click.group(cls=NounGroup, short_help="Create, list, show, change and delete topics.")
-def command() -> None:
-    """Create, list, show, change and delete topics."""
-
-
-command.add_command(create)
-command.add_command(update)
-command.add_command(delete)
-
-
 @command.command("list")
 @click.option("--all", "everything", is_flag=True, help="The system's own topics as well.")
 @cluster_option
-@namesrv_option
-@output_option
-def list_topics(everything: bool, cluster: str | None, namesrv: str, output: str) -> None:
+@shows("topic", "brokers", "read_queues", "write_queues", "perm", "type", "ordered")
+async def list_topics(admin: "Admin", everything: bool, cluster: str | None) -> list[Row]:
     """List topics with their queues, summed over all brokers."""
-
-    async def work(admin: "Admin") -> list[Row]:
-        return await topic_rows(admin, cluster, everything)
-
-    columns = ("topic", "brokers", "read_queues", "write_queues", "perm", "type", "ordered")
-    show(output, columns, ask(namesrv, work))
-
-
-async def topic_rows(admin: "Admin", cluster: str | None, everything: bool) -> list[Row]:
-    """One row a topic."""
     rows: dict[str, Row] = {}
     own = await _own_names(admin)
     for broker, address in (await admin.masters(cluster)).items():
@@ -282,58 +261,44 @@ async def _broker_row(admin: "Admin", topic: str, name: str, address: str) -> Ro
 
 @command.command("route")
 @click.argument("topic")
-@namesrv_option
-@output_option
-def show_route(topic: str, namesrv: str, output: str) -> None:
+@shows("cluster", "broker", "addresses", "read_queues", "write_queues", "perm", title="topic")
+async def show_route(admin: "Admin", topic: str) -> list[Row]:
     """Show which brokers clients go to."""
+    from epochmq.admin.shared.operations import route_parts
+    from epochmq.model.topic import format_perm
 
-    async def work(admin: "Admin") -> list[Row]:
-        from epochmq.model.topic import format_perm
-
-        route = await route_of(admin, topic)
-        queues = {data.broker_name: data for data in route.queue_datas}
-        return [
-            {
-                "cluster": broker.cluster,
-                "broker": broker.broker_name,
-                "addresses": {str(k): v for k, v in sorted(broker.broker_addrs.items())},
-                "read_queues": queues[broker.broker_name].read_queue_nums,
-                "write_queues": queues[broker.broker_name].write_queue_nums,
-                "perm": format_perm(queues[broker.broker_name].perm),
-            }
-            for broker in sorted(route.broker_datas, key=lambda data: data.broker_name)
-            if broker.broker_name in queues
-        ]
-
-    columns = ("cluster", "broker", "addresses", "read_queues", "write_queues", "perm")
-    show(output, columns, ask(namesrv, work), title=topic)
+    return [
+        {
+            "cluster": broker.cluster,
+            "broker": broker.broker_name,
+            "addresses": {str(k): v for k, v in sorted(broker.broker_addrs.items())},
+            "read_queues": queues.read_queue_nums,
+            "write_queues": queues.write_queue_nums,
+            "perm": format_perm(queues.perm),
+        }
+        for broker, queues in route_parts(await route_of(admin, topic))
+    ]
 
 
 @command.command("stats")
 @click.argument("topic")
-@namesrv_option
-@output_option
-def show_stats(topic: str, namesrv: str, output: str) -> None:
+@shows("broker", "queue", "min_offset", "max_offset", "messages", "last", title="topic")
+async def show_stats(admin: "Admin", topic: str) -> list[Row]:
     """Show each queue: its bounds, and when its last message came."""
-
-    async def work(admin: "Admin") -> list[Row]:
-        await route_of(admin, topic)
-        bounds, _ = await admin.topic_stats(topic)
-        return [
-            {
-                "broker": queue.broker_name,
-                "queue": queue.queue_id,
-                "min_offset": at.min_offset,
-                "max_offset": at.max_offset,
-                "messages": at.max_offset - max(at.min_offset, 0),
-                "last_ms": at.last_update_timestamp or None,
-                "last": time_of(at.last_update_timestamp),
-            }
-            for queue, at in bounds.items()
-        ]
-
-    columns = ("broker", "queue", "min_offset", "max_offset", "messages", "last")
-    show(output, columns, ask(namesrv, work), title=topic)
+    await route_of(admin, topic)
+    bounds, _ = await admin.topic_stats(topic)
+    return [
+        {
+            "broker": queue.broker_name,
+            "queue": queue.queue_id,
+            "min_offset": at.min_offset,
+            "max_offset": at.max_offset,
+            "messages": at.max_offset - max(at.min_offset, 0),
+            "last_ms": at.last_update_timestamp or None,
+            "last": time_of(at.last_update_timestamp),
+        }
+        for queue, at in bounds.items()
+    ]
 
 
 def time_of(wall_ms: int) -> str | None:

