@@ -2,6 +2,9 @@
 
 import random
 import struct
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,9 +23,12 @@ from tests.spark.records import (
 
 from epochmq.base.errors import UsageError
 from epochmq.model import record
-from epochmq.spark import decode
+from epochmq.model.compression import deflate
+from epochmq.model.sys_flag import COMPRESSED, TX_PREPARED
+from epochmq.spark import decode, decode_bodies, decode_columns
 from epochmq.spark.columns import NAMES
 from epochmq.spark.decode import CorruptRecord, Decoder
+from epochmq.store.native.library import library, which
 
 EVERYTHING = Decoder()
 
@@ -40,10 +46,28 @@ def decoded(
     return batches, None
 
 
+def by_numpy(decode_all: Callable[[], Any]) -> Any:
+    """What comes out without the native code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decode, "library", lambda: None)
+        return decode_all()
+
+
 def check_same(data: bytes, rows: int = 2000, decoder: Decoder = EVERYTHING) -> None:
-    expected, stopped_at, why = slow(data)
-    batches, error = decoded(decoder, data, rows)
-    assert listed(batches) == expected
+    """Both decoders give the rows and the error of the slow one."""
+    expected = slow(data)
+    check(data, expected, decoded(decoder, data, rows))
+    check(data, expected, by_numpy(lambda: decoded(decoder, data, rows)))
+
+
+def check(
+    data: bytes,
+    expected: tuple[list[Any], int, int],
+    found: tuple[list[pa.RecordBatch], CorruptRecord | None],
+) -> None:
+    """What was `found` is what the slow decoder gives."""
+    (rows, stopped_at, why), (batches, error) = expected, found
+    assert listed(batches) == rows
     assert (error.offset_in_buffer if error else -1) == stopped_at
     if error and len(data) - stopped_at >= 8:
         assert error.kind == KINDS[why]
@@ -89,8 +113,10 @@ def test_windows_and_small_batches_change_nothing(parts: list[bytes], data: st.D
 def test_mutated_records_give_the_same_rows_or_corrupt_record(seed: int) -> None:
     rng = random.Random(seed)
     sound = [fixed_run(rng) for _ in range(20)]
-    for _ in range(1000):
-        check_same(mutated(rng, rng.choice(sound)))
+    for number in range(1000):
+        data = mutated(rng, rng.choice(sound))
+        decode_all = partial(decoded, EVERYTHING, data)
+        check(data, slow(data), by_numpy(decode_all) if number % 2 else decode_all())
 
 
 def fixed_run(rng: random.Random) -> bytes:
@@ -154,11 +180,67 @@ def test_checksums_are_compared_by_native_code_as_well() -> None:
 def test_any_choice_of_columns_gives_the_same_cells(names: list[str], data: bytes) -> None:
     inflates = "body" in names
     expected = slow(data, inflates)[0] if inflates else None
-    batches, _ = decoded(Decoder(names), data)
-    rows = listed(batches)
-    assert all(batch.schema.names == names for batch in batches)
-    if expected is not None:
-        assert rows == [{name: row[name] for name in names} for row in expected]
+    for batches, _ in (
+        decoded(Decoder(names), data),
+        by_numpy(lambda: decoded(Decoder(names), data)),
+    ):
+        rows = listed(batches)
+        assert all(batch.schema.names == names for batch in batches)
+        if expected is not None:
+            assert rows == [{name: row[name] for name in names} for row in expected]
+
+
+SORTS: dict[str, Callable[[int], bytes]] = {
+    "plain": plain,
+    "compressed": lambda at: plain(at, body=deflate(b"%d" % at * 50), flags=COMPRESSED),
+    "not compressed": lambda at: plain(at, body=b"no codec's", flags=COMPRESSED),
+    "half a transaction": lambda at: plain(at, flags=TX_PREPARED),
+    "from IPv6": lambda at: plain(at, born=("2001:db8::7", 99), topic=b"T" * 140),
+    "without an id": lambda at: plain(at, props=b"KEYS\x01k"),
+}
+
+
+SORTS_OF_NO_ROWS = {"half a transaction"}
+
+
+@given(
+    st.lists(st.sampled_from(sorted(SORTS)), min_size=1, max_size=40),
+    st.sampled_from(decode_bodies.BAD_BODIES),
+    st.booleans(),
+    st.integers(1, 50),
+    st.none() | st.tuples(st.integers(0, 20), st.integers(20, 40)),
+)
+def test_both_decoders_give_the_same_of_what_the_native_code_takes(
+    sorts: list[str], bad_bodies: str, crc: bool, rows: int, only: tuple[int, int] | None
+) -> None:
+    data = b"".join(SORTS[sort](at) for at, sort in enumerate(sorts))
+    decoder = Decoder(check_crc=crc, bad_bodies=bad_bodies)
+
+    def run() -> tuple[list[Any], str]:
+        batches: list[pa.RecordBatch] = []
+        try:
+            batches.extend(decoder.batches(data, BROKER, rows, only))
+        except CorruptRecord as error:
+            return listed(batches), f"{error}, {error.kind}, {error.resume_at}"
+        return listed(batches), ""
+
+    assert run() == by_numpy(run)
+
+
+@pytest.mark.skipif(library() is None, reason=which())
+@pytest.mark.parametrize("only", [None, (0, 3000), (5, 2995)])
+@pytest.mark.parametrize("crc", [True, False])
+@pytest.mark.parametrize("sort", sorted(set(SORTS) - {"not compressed"}))
+def test_what_real_logs_hold_is_for_the_native_code(
+    sort: str, crc: bool, only: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """numpy takes several times as long."""
+    data = b"".join(SORTS[sort if at % 10 == 3 else "plain"](at) for at in range(3000))
+    monkeypatch.setattr(decode_columns, "build", None)
+    batches = list(Decoder(check_crc=crc).batches(data, BROKER, queue_offsets=only))
+    begin, end = only or (0, 3000)
+    halves = sum(at % 10 == 3 for at in range(begin, end)) if sort in SORTS_OF_NO_ROWS else 0
+    assert sum(batch.num_rows for batch in batches) == end - begin - halves
 
 
 def test_properties_are_raw_or_absent_when_asked() -> None:

@@ -8,7 +8,7 @@ from tests.spark.records import plain
 
 from epochmq.model import record
 from epochmq.spark import decode_heads
-from epochmq.spark.decode_heads import Rows, follow
+from epochmq.spark.decode_heads import Rows, address, follow
 
 V6 = ("2001:db8::7", 9)
 
@@ -75,3 +75,8 @@ def test_the_first_contradiction_ends_the_rows(seed: int) -> None:
         if fault:
             assert fault.offset_in_buffer == walk.at[bad[0]]
             assert fault.resume_at == fault.offset_in_buffer + walk.sizes[bad[0]]
+
+
+def test_address_is_that_of_the_first_element() -> None:
+    array = np.arange(10)
+    assert address(array[3:]) == array.ctypes.data + 3 * array.itemsize

@@ -3,11 +3,13 @@
 Everything is done for many records at once, in windows of the buffer; only bodies that are
 compressed and batches kept as one record are looked at singly. What comes out is what
 `model.record.decode` gives record by record, and tests hold the two against each other.
+
+There are two decoders. numpy takes every record; the native code takes windows of ordinary records
+several times faster (docs/adr/0038, 0057).
 """
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -17,36 +19,10 @@ from epochmq.base.ports import Buffer
 from epochmq.model.crc import crc32
 from epochmq.model.sys_flag import COMPRESSED, INNER_BATCH, TX_PREPARED
 from epochmq.spark import columns as cols
-from epochmq.spark import decode_bodies, decode_columns, decode_native
+from epochmq.spark import decode_bodies, decode_columns
 from epochmq.spark.decode_heads import Bytes, CorruptRecord, Rows, address, chase, follow, read
-from epochmq.spark.decode_native import library, whole
-
-# Decode rows ---------------------------------------------------------------------------------
-# The next rows of a buffer: by the native code where it can, else by numpy.
-
-
-@dataclass(slots=True)
-class DecodedRows:
-    """Sound rows, where the next ones begin, and what is wrong behind these."""
-
-    rows: Rows
-    stop: int
-    fault: CorruptRecord | None
-
-
-def window(raw: Bytes, begin: int, limit: int) -> DecodedRows:
-    """The records that begin in `begin..limit`, or the first of them; fillers are no rows."""
-    native = library()
-    rows = decode_native.ordinary(native, raw, begin, limit) if native else None
-    if rows is not None:
-        return DecodedRows(rows, int(rows.end[-1]), None)
-    walk = follow(raw.data, begin, limit)
-    rows, fault = read(raw, walk.at, walk.sizes)
-    return DecodedRows(rows, walk.stop, fault or walk.fault)
-
-
-# Decode --------------------------------------------------------------------------------------
-
+from epochmq.spark.decode_native import ALL_OFFSETS, DecodedBatch, Whole, library, whole
+from epochmq.store.native.library import Library
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +59,6 @@ class Decoder:
         self._names = cols.chosen(columns, properties)
         self._raw_properties = properties == "raw"
         self._inflates = decompress and "body" in self._names
-        self._unusual = TX_PREPARED | INNER_BATCH | (COMPRESSED if self._inflates else 0)
         self._check_crc = check_crc
         self._bad_bodies = bad_bodies
         self.schema: pa.Schema = cols.schema(self._names, properties)
@@ -109,34 +84,35 @@ class Decoder:
     def _rows(
         self, raw: Bytes, broker_name: str, most: int, only: tuple[int, int] | None
     ) -> Iterator[pa.RecordBatch]:
-        """Whole batches by the native code, and what is not for it window by window."""
-        native = None if only else library()
+        """Windows of ordinary records by the native code, the others by numpy."""
+        native = library()
         ordinary = whole(self._names, self._raw_properties, most, broker_name) if native else None
         at = 0
         while at < len(raw):
-            limit = at + WINDOW_BYTES
-            if (
-                native
-                and ordinary
-                and (taken := ordinary.decode(native, raw, at, limit, self._unusual))
-            ):
+            taken = _taken(native, ordinary, raw, at, only) if native and ordinary else None
+            if native and taken:
                 if self._check_crc and not native.bodies(address(raw[at:]), taken.end - at):
                     ordinary = None  # one by one, up to the damaged one
                     continue
+                if self._inflates and taken.flags & COMPRESSED:
+                    walk = follow(raw.data, at, taken.end)
+                    rows, _ = read(raw, walk.at, walk.sizes)
+                    rows = _asked(_without_half(rows), only)
+                    yield from self._inflated(rows, broker_name, taken.batch)
+                else:
+                    yield taken.batch
                 at = taken.end
-                yield taken.batch
                 continue
-            found = window(raw, at, limit)
-            rows, fault = found.rows, found.fault
+            walk = follow(raw.data, at, at + WINDOW_BYTES)
+            rows, fault = read(raw, walk.at, walk.sizes)
+            fault = fault or walk.fault
             if self._check_crc:
                 rows, fault = _checked(rows, fault)
-            if rows.any_flag & TX_PREPARED:
-                rows = rows.pick((rows.sys_flag & TX_PREPARED) == 0)
-            for part in _split(rows, most):
+            for part in _split(_without_half(rows), most):
                 yield from self._plain_rows(part, broker_name, most, only)
             if fault:
                 raise fault
-            at = found.stop
+            at = walk.stop
 
     def _plain_rows(
         self, rows: Rows, broker_name: str, most: int, only: tuple[int, int] | None
@@ -154,33 +130,73 @@ class Decoder:
     def _made(
         self, rows: Rows, broker_name: str, only: tuple[int, int] | None
     ) -> Iterator[pa.RecordBatch]:
-        if only is not None:
-            offsets = rows.head["queueOffset"].astype(np.int64)
-            rows = rows.pick((offsets >= only[0]) & (offsets < only[1]))
+        rows = _asked(rows, only)
         if self._inflates and rows.any_flag & COMPRESSED:
-            for done in decode_bodies.inflated(rows, bad_bodies=self._bad_bodies):
-                for offset, why in done.bad[:1]:
-                    log.warning(
-                        "%d bodies that say they are compressed cannot be decompressed, the first"
-                        " at %s, queue offset %d: %s",
-                        len(done.bad),
-                        broker_name,
-                        offset,
-                        why,
-                    )
-                yield from self._batch(done.rows, done.plain, broker_name)
+            yield from self._inflated(rows, broker_name)
         else:
             yield from self._batch(rows, [], broker_name)
+
+    def _inflated(
+        self, rows: Rows, broker_name: str, stored: pa.RecordBatch | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of `rows` with plain bodies; `stored` is those rows with bodies as they are."""
+        begin = 0
+        for done in decode_bodies.inflated(rows, bad_bodies=self._bad_bodies):
+            for offset, why in done.bad[:1]:
+                log.warning(
+                    "%d bodies that say they are compressed cannot be decompressed, the first"
+                    " at %s, queue offset %d: %s",
+                    len(done.bad),
+                    broker_name,
+                    offset,
+                    why,
+                )
+            if stored is None:
+                yield from self._batch(done.rows, done.plain, broker_name)
+            elif len(done.rows):
+                part = stored.slice(begin, len(done.rows))
+                begin += len(done.rows)
+                arrays = dict(zip(self._names, part.columns, strict=True))
+                arrays["body"] = decode_bodies.replaced(arrays["body"], done.rows, done.plain)
+                yield pa.RecordBatch.from_arrays(list(arrays.values()), schema=self.schema)
 
     def _batch(
         self, rows: Rows, plain: list[bytes | None], broker_name: str
     ) -> Iterator[pa.RecordBatch]:
         if len(rows):
-            part = decode_columns.BatchRows(
-                rows, plain, broker_name, self._raw_properties, self._names
-            )
+            part = decode_columns.BatchRows(rows, plain, broker_name, self._raw_properties)
             arrays = [decode_columns.build(name, part) for name in self._names]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _taken(
+    native: Library, ordinary: Whole, raw: Bytes, at: int, only: tuple[int, int] | None
+) -> DecodedBatch | None:
+    """The next window's rows by the native code, or none."""
+    return ordinary.decode(
+        native,
+        raw,
+        at,
+        at + WINDOW_BYTES,
+        skip_flags=TX_PREPARED,
+        stop_flags=INNER_BATCH,
+        offsets=only or ALL_OFFSETS,
+    )
+
+
+def _without_half(rows: Rows) -> Rows:
+    """The rows that are no half messages and no rolled-back ones."""
+    if not rows.any_flag & TX_PREPARED:
+        return rows
+    return rows.pick((rows.sys_flag & TX_PREPARED) == 0)
+
+
+def _asked(rows: Rows, only: tuple[int, int] | None) -> Rows:
+    """The rows within the queue offsets (from, to)."""
+    if only is None:
+        return rows
+    offsets = rows.head["queueOffset"].astype(np.int64)
+    return rows.pick((offsets >= only[0]) & (offsets < only[1]))
 
 
 def _split(rows: Rows, most: int) -> Iterator[Rows]:

@@ -77,6 +77,11 @@ def inflated(
 def bodies(rows: Rows, plain: list[bytes | None]) -> pa.BinaryArray:
     """The bodies, those of compressed rows from `plain` when it is not empty."""
     stored = cells.binary(rows.raw, rows.body_at, rows.body_to)
+    return replaced(stored, rows, plain)
+
+
+def replaced(stored: pa.BinaryArray, rows: Rows, plain: list[bytes | None]) -> pa.BinaryArray:
+    """The `stored` bodies of `rows`, those of compressed ones from `plain`."""
     if not plain:
         return stored
     squeezed = pa.array((rows.sys_flag & COMPRESSED) != 0)
@@ -128,27 +133,41 @@ def written_out(rows: Rows, limit: int = INNER_BYTES_MAX) -> Iterator[PlainRun]:
     parts: list[bytes] = []
     ends: list[int] = []
     first = 0
-    for at, is_batch in enumerate(wrapped(rows).tolist()):
+    for begin, end, is_batch in _runs(rows):
+        size = ends[-1] if ends else 0
         try:
-            part = _messages(rows, at) if is_batch else _bytes(rows, at)
+            part = _messages(rows, begin) if is_batch else _bytes(rows, begin, end)
         except (BatchError, BadBody, struct.error) as error:
             yield PlainRun(b"".join(parts), ends, rows, first)
-            start, end = int(rows.at[at]), int(rows.end[at])
-            raise CorruptRecord(start, f"its inner batch: {error}", resume_at=end) from None
+            start, stop = int(rows.at[begin]), int(rows.end[begin])
+            raise CorruptRecord(start, f"its inner batch: {error}", resume_at=stop) from None
         parts.append(part)
-        ends.append(len(part) + (ends[-1] if ends else 0))
+        if is_batch:
+            ends.append(size + len(part))
+        else:
+            ends += (rows.end[begin:end] - rows.at[begin] + size).tolist()
         if ends[-1] >= limit:
             yield PlainRun(b"".join(parts), ends, rows, first)
-            parts, ends, first = [], [], at + 1
+            parts, ends, first = [], [], end
     yield PlainRun(b"".join(parts), ends, rows, first)
 
 
-def _bytes(rows: Rows, at: int) -> bytes:
-    return rows.raw[rows.at[at] : rows.end[at]].tobytes()
+def _runs(rows: Rows) -> Iterator[tuple[int, int, bool]]:
+    """(begin, end, is it a batch) of each batch, and of each run of adjacent plain records."""
+    batch = wrapped(rows)
+    starts = np.ones(len(rows), bool)
+    starts[1:] = batch[1:] | batch[:-1] | (rows.at[1:] != rows.end[:-1])
+    begins = np.flatnonzero(starts)
+    ends = np.append(begins[1:], len(rows))
+    yield from zip(begins.tolist(), ends.tolist(), batch[begins].tolist(), strict=True)
+
+
+def _bytes(rows: Rows, begin: int, end: int) -> bytes:
+    return rows.raw[rows.at[begin] : rows.end[end - 1]].tobytes()
 
 
 def _messages(rows: Rows, at: int) -> bytes:
-    record, shift = _bytes(rows, at), int(rows.at[at])
+    record, shift = _bytes(rows, at, at + 1), int(rows.at[at])
     head = record[: int(rows.body_at[at]) - shift]
     body = record[len(head) : int(rows.body_to[at]) - shift]
     topic = record[int(rows.body_to[at]) - shift : int(rows.topic_to[at]) - shift]

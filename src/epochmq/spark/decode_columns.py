@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from epochmq.model import property_names as names
-from epochmq.spark import decode_bodies, decode_heads, decode_native, decode_properties
+from epochmq.spark import decode_bodies, decode_heads, decode_properties
 from epochmq.spark.columns import ARROW
 from epochmq.spark.decode_heads import Rows
-from epochmq.spark.decode_native import library
 
 TIME_MS_MIN = -62_135_596_800_000
 TIME_MS_MAX = 253_402_300_799_999
@@ -27,30 +26,14 @@ class BatchRows:
     plain: list[bytes | None]
     broker_name: str
     raw_properties: bool
-    names: tuple[str, ...] = ()
-    """All columns that are wanted, so that those of the native code are made together."""
 
     @cached_property
-    def made(self) -> decode_native.MadeColumns | None:
-        """What the native code made; bodies only where none had to be inflated."""
-        native = library()
-        names = self.names
-        if self.plain:
-            names = tuple(name for name in names if name != "body")
-        return decode_native.made(native, self.rows, names) if native else None
-
-    @cached_property
-    def pairs(self) -> decode_native.Packed | decode_properties.Pairs:
-        native = library()
-        made = decode_native.packed(native, self.rows) if native else None
-        return made or decode_properties.split(self.rows)
+    def pairs(self) -> decode_properties.Pairs:
+        return decode_properties.split(self.rows)
 
 
 def build(name: str, part: BatchRows) -> pa.Array:
     """The column `name` of the batch."""
-    made = part.made
-    if made is not None and name in made.columns:
-        return made.columns[name]
     return _BUILDERS[name](part)
 
 
@@ -73,9 +56,6 @@ def _time(name: str) -> Callable[[BatchRows], pa.Array]:
 
 def _topic(part: BatchRows) -> pa.Array:
     rows = part.rows
-    if part.made is not None and part.made.one_topic:
-        name = rows.raw[rows.topic_at[0] : rows.topic_to[0]].tobytes()
-        return decode_heads.repeated(name.decode("utf-8", "replace"), len(rows))
     return decode_heads.text(rows.raw, rows.topic_at, rows.topic_to)
 
 

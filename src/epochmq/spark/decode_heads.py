@@ -224,6 +224,9 @@ class Rows:
     at: Ints
     any_flag: int
     """All bits of the sys flags, and maybe more: what is not in it no row has."""
+    head: NDArray[np.void]
+    """The fixed parts as fields; with IPv6 hosts they were put together before."""
+    sys_flag: NDArray[np.int32]
     born6: Flags | None
     store6: Flags | None
     body_at: Ints
@@ -231,9 +234,6 @@ class Rows:
     topic_at: Ints
     topic_to: Ints
     end: Ints
-    heads: NDArray[np.void] | None = None
-    """`head`, once it was wanted: the native code needs none."""
-    flags: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.at)
@@ -243,8 +243,8 @@ class Rows:
         return replace(
             self,
             at=self.at[which],
-            heads=None if self.heads is None else self.heads[which],
-            flags=None if self.flags is None else self.flags[which],
+            head=self.head[which],
+            sys_flag=self.sys_flag[which],
             born6=None if self.born6 is None else self.born6[which],
             store6=None if self.store6 is None else self.store6[which],
             body_at=self.body_at[which],
@@ -253,19 +253,6 @@ class Rows:
             topic_to=self.topic_to[which],
             end=self.end[which],
         )
-
-    @property
-    def head(self) -> NDArray[np.void]:
-        """The fixed parts as fields; with IPv6 hosts they were put together before."""
-        if self.heads is None:
-            self.heads = gather(self.raw, self.at, HEAD.size).view(FIELDS)
-        return self.heads
-
-    @property
-    def sys_flag(self) -> NDArray[np.int32]:
-        if self.flags is None:
-            self.flags = self.head["sysFlag"].astype(np.int32)
-        return self.flags
 
     @property
     def properties_at(self) -> Ints:
@@ -284,7 +271,7 @@ class Rows:
 def read(raw: Bytes, at: Ints, sizes: Ints) -> tuple[Rows, CorruptRecord | None]:
     """The rows of records at `at`, up to the first that contradicts itself.
 
-    `raw` holds every record whole and their magic numbers are right (`decode_chase.follow`).
+    `raw` holds every record whole and their magic numbers are right (`follow`).
     """
     sound = sizes >= _SMALLEST
     if not sound.all():
@@ -349,7 +336,7 @@ def _lengths(
     fits &= tail + 2 + u16(raw, tail) == end
     any_flag = int(np.bitwise_or.reduce(flags))
     places = body_at, body_to, topic_at, topic_to, end
-    rows = Rows(raw, at, any_flag, born6, store6, *places, head, flags)
+    rows = Rows(raw, at, any_flag, head, flags, born6, store6, *places)
     if fits.all():
         return rows, None
     first = int(np.argmin(fits))

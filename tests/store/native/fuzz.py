@@ -12,12 +12,12 @@ from struct import pack
 
 from epochmq.model.record import HEAD, encode
 from epochmq.spark.decode_native import (
+    BLOCK,
+    HOST_ROOM,
+    ID_MAX,
     INT32,
     INT64,
     TIMES,
-    ColumnsArgs,
-    PairsArgs,
-    RowsArgs,
     WholeArgs,
 )
 from epochmq.store.native import library
@@ -297,184 +297,80 @@ def follow(native: library.Library, rng: Random, rounds: int) -> int:
     return taken
 
 
-def decode(native: library.Library, rng: Random, rounds: int) -> int:
-    """Feed buffers to the Spark decoder's call, with room for a few records; how many it took."""
-    taken = 0
-    for _ in range(rounds):
-        data = b"".join(
-            encode(
-                rng.choice((b"T", b"T", b"T", b"W" * 200)),
-                rng.randbytes(rng.choice((0, 100))),
-                a_text(rng).encode(),
-                0,
-                0,
-                number,
-                0,
-                0,
-                0,
-                rng.choice((HOST, HOST, HOST, bytes(20))),
-                0,
-                HOST,
-                0,
-                0,
-            )
-            for number in range(rng.randrange(1, 6))
-        )
-        buffer = (ctypes.c_char * len(made := damaged(rng, data)))(*made)
-        room, begin = rng.randrange(1, 5), rng.choice((0, 0, 0, min(50, len(made))))
-        args = RowsArgs(ctypes.addressof(buffer), begin, rng.randrange(2000), len(made))
-        places = [(ctypes.c_int64 * room)() for _ in range(4)]
-        args.begins, args.bodies, args.topics, args.ends = map(ctypes.addressof, places)
-        args.count_max = room
-        count = native.rows(ctypes.addressof(args))
-        assert 0 <= count <= room
-        assert args.end == (places[3][count - 1] if count else begin) <= max(len(made), begin)
-        taken += count
-    return taken
-
-
-def pairs(native: library.Library, rng: Random, rounds: int) -> int:
-    """Feed properties to the Spark decoder's call, with room for just them; how many it took."""
-    taken = 0
-    for _ in range(rounds):
-        texts = [damaged(rng, a_text(rng).encode()) for _ in range(rng.randrange(1, 4))]
-        texts = [text for text in texts for _ in range(rng.choice((1, 1, 2)))]
-        data, count = b"".join(texts), len(texts)
-        ends = [sum(map(len, texts[: n + 1])) for n in range(count)]
-        most = rng.choice((len(data) // 3 + 1, 2))
-        buffer = (ctypes.c_char * len(data))(*data)
-        names, values = ((ctypes.c_char * (len(data) + 16))() for _ in range(2))
-        bounds = [(ctypes.c_int32 * (n + 1))() for n in (count, most, most)]
-        columns = [
-            ((ctypes.c_int32 * (count + 1))(), (ctypes.c_char * (len(data) + 16))(), valid)
-            for valid in ((ctypes.c_char * (count // 8 + 1))() for _ in range(3))
-        ]
-        starts = (ctypes.c_int64 * count)(0, *ends[:-1])
-        stops = (ctypes.c_int64 * count)(*ends)
-        places = (ctypes.addressof(buffer), len(data), *map(ctypes.addressof, (starts, stops)))
-        args = PairsArgs(*places, count, *map(ctypes.addressof, (*bounds, names, values)), most)
-        for name, column in zip(("TAGS", "KEYS", "UNIQ_KEY"), columns, strict=True):
-            for field, part in zip(("bounds", "data", "valid"), column, strict=True):
-                setattr(args, f"{name}_{field}", ctypes.addressof(part))
-        done = native.pairs(ctypes.addressof(args))
-        assert not done or bounds[0][count] == args.count <= most
-        taken += done
-    return taken
-
-
-def columns(native: library.Library, rng: Random, rounds: int) -> None:
-    """Records that lie at the very end of a buffer, with room for just their columns."""
-    for _ in range(rounds):
-        count, ends = rng.randrange(1, 5), [0]
-        data = b""
-        for number in range(count):
-            when, body = rng.choice((0, 1 << 41, -1, 1 << 62)), rng.randbytes(rng.choice((0, 9)))
-            host = rng.choice((HOST, bytes(8), b"\xff" * 8))
-            data += encode(
-                rng.choice((b"T", b"T", b"\xff", b"W" * 100)),
-                body,
-                b"",
-                0,
-                0,
-                number,
-                0,
-                0,
-                when,
-                host,
-                when,
-                HOST,
-                0,
-                0,
-            )
-            ends.append(len(data))
-        buffer = (ctypes.c_char * len(data))(*data)
-        size_at = [int.from_bytes(data[at + 84 : at + 88], "big") for at in ends[:-1]]
-        bodies = [at + 88 + size for at, size in zip(ends[:-1], size_at, strict=True)]
-        topics = [at + 1 for at in bodies]
-        spans = (ends[:-1], bodies, topics, [at + data[at - 1] for at in topics])
-        begins = [(ctypes.c_int64 * count)(*each) for each in spans]
-        bounds, names = 4 * count + 4, sum(data[at - 1] for at in topics) + 16
-        texts = [(bounds, sum(size_at)), *((bounds, 26 * count + 32),) * 2]
-        texts += [(bounds, names), (bounds, 5 * count)]
-        sizes = [
-            *(4 * count,) * len(INT32),
-            *(8 * count,) * len((*INT64, *TIMES)),
-            *(each for pair in texts for each in pair),
-        ]
-        rooms = [(ctypes.c_char * size)() if rng.random() < 0.9 else None for size in sizes]
-        for at in range(len((*INT32, *INT64, *TIMES)), len(rooms), 2):
-            if rooms[at + 1] is None:
-                rooms[at] = None
-        places = [None if room is None else ctypes.addressof(room) for room in rooms]
-        where = map(ctypes.addressof, begins)
-        name = (ctypes.c_char * 5)(*b"where")
-        named = (ctypes.addressof(name), len(name))
-        args = ColumnsArgs(ctypes.addressof(buffer), count, *where, 0, *places, *named)
-        native.columns(ctypes.addressof(args))
-
-
 def whole(native: library.Library, rng: Random, rounds: int) -> int:
     """Feed buffers to the Spark decoder's one pass, with room for just what it may write."""
     taken = 0
     for _ in range(rounds):
-        data = b"".join(
-            encode(
-                rng.choice((b"T", b"T", b"T", b"W" * 127)),
-                rng.randbytes(rng.choice((0, 100))),
-                a_text(rng).encode(),
-                0,
-                0,
-                number,
-                0,
-                rng.choice((0, 0, 0, 128)),
-                0,
-                rng.choice((HOST, HOST, HOST, bytes(20))),
-                0,
-                HOST,
-                0,
-                0,
-            )
-            for number in range(rng.randrange(1, 6))
-        )
+        data = b"".join(a_record(rng, number) for number in range(rng.randrange(1, 6)))
         made = damaged(rng, data)
         buffer = (ctypes.c_char * len(made))(*made)
         rows, bodies, texts = rng.randrange(1, 5), rng.choice((0, 150, 999)), rng.choice((90, 999))
         args = WholeArgs()
-        args.limit, args.size, args.rows_max = rng.randrange(2000), len(made), rows
-        args.stop_flags, args.body_max, args.text_max = 128, bodies, texts
-        args.columns_bytes = args.pairs_bytes = ctypes.addressof(buffer)
-        args.pairs_size, args.pairs_pairs_max = len(made), rng.choice((1, 64 * rows))
+        args.bytes, args.size = ctypes.addressof(buffer), len(made)
+        args.at = rng.choice((0, 0, 0, min(50, len(made))))
+        args.limit, args.rows_max = rng.randrange(2000), rows
+        args.skip_flags, args.stop_flags, args.body_max, args.text_max = 4, 128, bodies, texts
+        args.first, args.last = rng.choice((0, 0, 0, 1)), rng.choice((2, 9, 9, 9))
+        args.pairs_pairs_max = rng.choice((1, 64 * rows))
         name = (ctypes.c_char * 5)(*b"where")
         args.columns_name, args.columns_name_size = ctypes.addressof(name), 5
-        args.pairs_all_have_ids = rng.random() < 0.2
-        pairs_room = 4 * args.pairs_pairs_max + 4
-        rooms = {"pairs_bounds": 4 * rows + 4, "pairs_names": texts + 16}
-        rooms |= {"pairs_values": texts + 16, "pairs_name_bounds": pairs_room}
-        rooms |= {"pairs_value_bounds": pairs_room}
-        parts = [rooms if rng.random() < 0.8 else {}]
-        for each in ("TAGS", "KEYS", "UNIQ_KEY"):
-            room = {"bounds": 4 * rows + 4, "data": texts + 16, "valid": rows // 8 + 1}
-            parts.append({f"pairs_{each}_{field}": size for field, size in room.items()})
-        for each, size in (
-            ("columns_body", bodies), ("columns_bornHost", 26 * rows + 32), ("raw", texts),
-            ("columns_storeHost", 26 * rows + 32), ("columns_topic", 255 * rows + 16),
-            ("columns_brokerName", 5 * rows),
-        ):  # fmt: skip
-            parts.append({f"{each}Bounds": 4 * rows + 4, each: size})
-        parts += [{f"columns_{each}": 4 * rows} for each in INT32]
-        parts += [{f"columns_{each}": 8 * rows} for each in (*INT64, *TIMES)]
         held = []
-        for part in parts:
+        for part in rooms(rng, args, rows, bodies, texts):
             if rng.random() < 0.9:
                 for field, size in part.items():
                     held.append((ctypes.c_char * size)())
                     setattr(args, field, ctypes.addressof(held[-1]))
+        args.pairs_makes_ids = args.pairs_UNIQ_KEY_bounds is not None and rng.random() < 0.8
         count = native.whole(ctypes.addressof(args))
         assert count == args.told_rows <= rows
-        assert args.end <= len(made)
+        assert args.end <= max(len(made), args.at)
         assert args.told_body <= bodies
         taken += count
     return taken
+
+
+def a_record(rng: Random, number: int) -> bytes:
+    """One record, mostly ordinary."""
+    odd = rng.random() < 0.05
+    when = rng.choice((0, 1 << 41, -1, 1 << 62)) if odd else 0
+    host = rng.choice((HOST, HOST, bytes(8), b"\xff" * 8, bytes(20), b"\xff" * 20))
+    text = a_text(rng).encode()
+    return encode(
+        rng.choice((b"W" * 256, b"\xff")) if odd else rng.choice((b"T", b"T", b"W" * 255)),
+        rng.randbytes(rng.choice((0, 9, 100))),
+        damaged(rng, text) if odd else text,
+        0,
+        0,
+        number,
+        0,
+        rng.choice((0, 0, 0, 0, 0, 0, 0, 128, 4)),
+        when,
+        host,
+        when,
+        rng.choice((HOST, HOST, b"\xff" * 20)),
+        0,
+        0,
+    )
+
+
+def rooms(rng: Random, args: WholeArgs, rows: int, bodies: int, texts: int) -> list[dict[str, int]]:
+    """The fields of buffers that are given together or left out, and room for just them."""
+    bounds, text, hosts = 4 * rows + 4, texts + BLOCK, HOST_ROOM * rows + 32
+    pairs = 4 * args.pairs_pairs_max + 4
+    room = {"pairs_bounds": bounds, "pairs_names": text, "pairs_values": text}
+    room |= {"pairs_name_bounds": pairs, "pairs_value_bounds": pairs}
+    parts = [room if rng.random() < 0.8 else {}]
+    for each, more in (("TAGS", 0), ("KEYS", 0), ("UNIQ_KEY", ID_MAX * rows)):
+        room = {"bounds": bounds, "data": text + more, "valid": rows // 8 + 1}
+        parts.append({f"pairs_{each}_{field}": size for field, size in room.items()})
+    for each, size in (
+        ("columns_body", bodies), ("columns_bornHost", hosts), ("columns_storeHost", hosts),
+        ("raw", texts), ("columns_topic", 255 * rows + BLOCK), ("columns_brokerName", 5 * rows),
+    ):  # fmt: skip
+        parts.append({f"{each}Bounds": bounds, each: size})
+    parts += [{f"columns_{each}": 4 * rows} for each in INT32]
+    parts += [{f"columns_{each}": 8 * rows} for each in (*INT64, *TIMES)]
+    return parts
 
 
 def bare(native: library.Library, rng: Random, rounds: int) -> int:
@@ -511,9 +407,6 @@ def bare(native: library.Library, rng: Random, rounds: int) -> int:
 def main() -> None:
     """`fuzz.py LIBRARY ROUNDS`."""
     native, rounds = library.Library(Path(sys.argv[1])), int(sys.argv[2])
-    assert decode(native, Random(3), rounds) > rounds // 4
-    assert pairs(native, Random(4), rounds) > rounds // 4
-    columns(native, Random(5), rounds)
     assert whole(native, Random(6), rounds) > rounds // 4
     assert remake(native, Random(7), rounds) > rounds // 5
     assert bare(native, Random(8), rounds) > rounds * 50

@@ -1,20 +1,12 @@
-/* Columns of many records for the Spark decoder in one call: numbers and times out of the heads,
- * bodies, topics, hosts as text, and the broker's name in each row; and whether all have one topic.
- * spark/decode_columns.py does the same.
+/* The columns of a record that need no properties, for the Spark decoder: numbers and times out of the
+ * head, body, topic, hosts as text, and the broker's name. spark/decode_columns.py does the same.
  *
- * A column that is not wanted has no place. It gives up, without a verdict, at a time that is no date
- * and at a topic that is no sound UTF-8.
+ * A column that is not wanted has no place. It gives up, without a verdict, at a time that is no date,
+ * at a topic that is long or no sound UTF-8, and at an IPv4 address in the form of an IPv6 one.
  */
-#include "rows.h"
+#include "whole.h"
 
-MIRRORED(columns);
-
-enum {
-    BORN_TIME_AT = 40,
-    BORN_HOST_AT = 48,
-    STORE_TIME_AT = 56,
-    STORE_HOST_AT = 64
-};
+enum { BORN_TIME_AT = 40, BORN_HOST_AT = 48, STORE_TIME_AT = 56 };
 
 #define TIME_MS_MIN (-62135596800000)
 #define TIME_MS_MAX 253402300799999
@@ -24,9 +16,17 @@ static const int INT64_AT[] = {20, 28, 76};         /* queueOffset commitLogOffs
 static const int TIME_AT[] = {BORN_TIME_AT, STORE_TIME_AT};
 static const int HOST_AT[] = {BORN_HOST_AT, STORE_HOST_AT};
 
+/* Compiled once for IPv4 hosts, where the places are constants, and once for all others. */
+#define ALWAYS inline __attribute__((always_inline))
 #define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
 
 static uint64_t get64(const uint8_t *at) { return (uint64_t)get32(at) << 32 | get32(at + 4); }
+
+/* The field that is at `at` with IPv4 hosts: longer hosts move what follows them. */
+static ALWAYS const uint8_t *field(const uint8_t *record, int64_t born_more, int64_t store_more, int at)
+{
+    return record + at + (at > BORN_HOST_AT ? born_more : 0) + (at > STORE_HOST_AT ? store_more : 0);
+}
 
 static uint8_t *put_decimal(uint8_t *to, uint32_t number)
 {
@@ -50,6 +50,47 @@ static int64_t write_host(uint8_t *to, const uint8_t *host)
     return put_decimal(at, get32(host + 4)) - to;
 }
 
+static uint8_t *put_group(uint8_t *to, uint32_t group)
+{
+    int shift = group > 0xFFF ? 12 : group > 0xFF ? 8 : group > 0xF ? 4 : 0;
+    for (; shift >= 0; shift -= 4)
+        *to++ = (uint8_t)"0123456789abcdef"[group >> shift & 15];
+    return to;
+}
+
+/* As RFC 5952 has it: "::" in place of the first of the longest runs of two zero groups or more. */
+static int64_t write_host6(uint8_t *to, const uint8_t *host)
+{
+    int begin = 8, longest = 1;
+    for (int n = 0, end; n < 8; n = end + 1) {
+        for (end = n; end < 8 && !get16(host + 2 * end); end++)
+            ;
+        if (end - n > longest) {
+            begin = n;
+            longest = end - n;
+        }
+    }
+    uint8_t *at = to;
+    *at++ = '[';
+    for (int n = 0; n < 8; n++) {
+        if (n || n == begin)
+            *at++ = ':';
+        if (n != begin)
+            at = put_group(at, get16(host + 2 * n));
+        else if ((n += longest - 1) == 7)
+            *at++ = ':';
+    }
+    *at++ = ']';
+    *at++ = ':';
+    return put_decimal(at, get32(host + 16)) - to;
+}
+
+/* Whether it is an IPv4 address, of which versions of Python differ in what they show. */
+static int is_mapped(const uint8_t *host)
+{
+    return !get64(host) && get32(host + 8) == 0xFFFF;
+}
+
 /* Few hosts write many messages: each is written out about once. */
 static void put_host(const cells *column, known_host *known, int64_t row, const uint8_t *host)
 {
@@ -64,40 +105,50 @@ static void put_host(const cells *column, known_host *known, int64_t row, const 
     column->bounds[row + 1] = (int32_t)(column->bounds[row] + seen->size);
 }
 
-/* 0 when a time is no date. */
-static int put_numbers(const columns *c, int64_t row, const uint8_t *head)
+/* 0 when it is not for this. */
+static int put_host6(const cells *column, int64_t row, const uint8_t *host)
 {
+    if (is_mapped(host))
+        return 0;
+    int64_t size = write_host6(column->data + column->bounds[row], host);
+    column->bounds[row + 1] = (int32_t)(column->bounds[row] + size);
+    return 1;
+}
+
+/* Numbers, times and hosts; 0 when it is not for this. */
+static ALWAYS int put_head(const columns *c, column_work *w, int64_t row, const uint8_t *record,
+                           int64_t born_more, int64_t store_more)
+{
+    const int64_t more[] = {born_more, store_more};
     for (int n = 0; n < LENGTH(INT32_AT); n++)
         if (c->int32s[n])
-            c->int32s[n][row] = (int32_t)get32(head + INT32_AT[n]);
+            c->int32s[n][row] = (int32_t)get32(field(record, born_more, store_more, INT32_AT[n]));
     for (int n = 0; n < LENGTH(INT64_AT); n++)
         if (c->int64s[n])
-            c->int64s[n][row] = (int64_t)get64(head + INT64_AT[n]);
+            c->int64s[n][row] = (int64_t)get64(field(record, born_more, store_more, INT64_AT[n]));
     for (int n = 0; n < LENGTH(TIME_AT); n++)
         if (c->times[n]) {
-            int64_t ms = (int64_t)get64(head + TIME_AT[n]);
+            int64_t ms = (int64_t)get64(field(record, born_more, store_more, TIME_AT[n]));
             if (ms < TIME_MS_MIN || ms > TIME_MS_MAX)
                 return 0;
             c->times[n][row] = ms * 1000;
         }
+    for (int n = 0; n < LENGTH(HOST_AT); n++)
+        if (c->hosts[n].bounds) {
+            const uint8_t *host = field(record, born_more, store_more, HOST_AT[n]);
+            if (!more[n])
+                put_host(&c->hosts[n], w->hosts[n], row, host);
+            else if (!put_host6(&c->hosts[n], row, host))
+                return 0;
+        }
     return 1;
 }
 
-static int have_one_topic(const columns *c)
-{
-    int64_t size = c->tails[0] - c->topics[0];
-    for (int64_t row = 1; row < c->rows; row++)
-        if (c->tails[row] - c->topics[row] != size ||
-            memcmp(c->bytes + c->topics[row], c->bytes + c->topics[0], (size_t)size) != 0)
-            return 0;
-    return 1;
-}
-
-/* Mostly one topic is in all of them: it is looked at once. 0 when it is no text. */
+/* Mostly one topic is in all of them: it is looked at once. 0 when it is not for this. */
 static int put_topic(const columns *c, column_work *w, int64_t row, span text)
 {
     if (text.size != w->topic_size || memcmp(text.at, w->topic, (size_t)text.size) != 0) {
-        if (text.size > 256 || !utf8_is_sound(text.at, text.size))
+        if (text.size > TOPIC_MAX || !utf8_is_sound(text.at, text.size))
             return 0;
         w->topic_size = text.size;
         copy(w->topic, text.at, text.size);
@@ -135,16 +186,18 @@ void columns_begin(const columns *c, column_work *w)
 }
 
 int columns_put(const columns *c, column_work *w, int64_t row, const uint8_t *record,
-                int64_t body_size, span topic)
+                const parts *its)
 {
-    if (!put_numbers(c, row, record) || (c->topic.bounds && !put_topic(c, w, row, topic)))
+    span topic = {record + its->topic_at, its->topic_to - its->topic_at};
+    int done = its->born_more | its->store_more
+                   ? put_head(c, w, row, record, its->born_more, its->store_more)
+                   : put_head(c, w, row, record, 0, 0);
+    if (!done || (c->topic.bounds && !put_topic(c, w, row, topic)))
         return 0;
-    for (int n = 0; n < LENGTH(HOST_AT); n++)
-        if (c->hosts[n].bounds)
-            put_host(&c->hosts[n], w->hosts[n], row, record + HOST_AT[n]);
     if (c->body.bounds) {
-        copy(c->body.data + c->body.bounds[row], record + RECORD_HEAD, body_size);
-        c->body.bounds[row + 1] = (int32_t)(c->body.bounds[row] + body_size);
+        int64_t size = its->body_to - its->body_at;
+        copy(c->body.data + c->body.bounds[row], record + its->body_at, size);
+        c->body.bounds[row + 1] = (int32_t)(c->body.bounds[row] + size);
     }
     return 1;
 }
@@ -153,21 +206,4 @@ void columns_end(const columns *c)
 {
     if (c->broker.bounds)
         put_broker(c);
-}
-
-/* 1 when all rows, of which there is one at least, were taken. */
-int64_t epq_columns(columns *c)
-{
-    column_work work;
-    columns_begin(c, &work);
-    for (int64_t row = 0; row < c->rows; row++) {
-        int64_t begin = c->begins[row];
-        span topic = {c->bytes + c->topics[row], c->tails[row] - c->topics[row]};
-        if (!columns_put(c, &work, row, c->bytes + begin, c->bodies[row] - begin - RECORD_HEAD,
-                         topic))
-            return 0;
-    }
-    columns_end(c);
-    c->one_topic = !c->topic.bounds && have_one_topic(c);
-    return 1;
 }

@@ -132,12 +132,6 @@ class Library:
         self.units.argtypes, self.units.restype = [_POINTER], _I64
         self.neighbours = lib.epq_neighbours
         self.neighbours.argtypes, self.neighbours.restype = [_POINTER], None
-        self.rows = lib.epq_rows
-        self.rows.argtypes, self.rows.restype = [_POINTER], _I64
-        self.pairs = lib.epq_pairs
-        self.pairs.argtypes, self.pairs.restype = [_POINTER], _I64
-        self.columns = lib.epq_columns
-        self.columns.argtypes, self.columns.restype = [_POINTER], _I64
         self.whole = lib.epq_whole
         self.whole.argtypes, self.whole.restype = [_POINTER], _I64
         self.bare = lib.epq_bare

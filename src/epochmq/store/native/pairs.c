@@ -1,16 +1,11 @@
-/* The properties of many records for the Spark decoder: names and values in two runs each, as Arrow
+/* The properties of a record for the Spark decoder: names and values at the end of two runs, as Arrow
  * has them, and the values of tags, keys and client id; spark/decode_properties.py does the same.
  *
  * It gives up, without a verdict, when a text is no sound UTF-8 or has very many or long names.
  */
-#include "rows.h"
+#include "whole.h"
 
-MIRRORED(pairs);
-
-enum {
-    WORD = 8,
-    ROWS_AHEAD = 6 /* so many rows ahead texts are asked for: bodies have driven them away */
-};
+enum { WORD = 8 };
 
 #define EACH(byte) (0x0101010101010101u * (byte))
 
@@ -185,12 +180,11 @@ static void put_names(pairs *p, const shape *s)
 
 static void put_map(pairs *p, int64_t row, const shape *s, const span *values)
 {
-    const uint8_t *limit = p->bytes + p->size;
     uint8_t *to = p->values + p->value_bounds[p->count];
     put_names(p, s);
     for (int64_t n = 0; n < s->count; n++)
         if (s->keep[n]) {
-            to = copy_short(to, values[n], limit);
+            to = copy_short(to, values[n], p->limit);
             p->value_bounds[++p->count] = (int32_t)(to - p->values);
         }
     p->bounds[row + 1] = (int32_t)p->count;
@@ -198,19 +192,28 @@ static void put_map(pairs *p, int64_t row, const shape *s, const span *values)
 
 static void put_found(pairs *p, int64_t row, const shape *s, const span *values)
 {
-    const uint8_t *limit = p->bytes + p->size;
     for (int n = 0; n < FOUND; n++)
         if (p->found[n].bounds)
             p->found[n].bounds[row + 1] = p->found[n].bounds[row];
     for (int64_t n = 0; n < s->count; n++)
         if (s->found[n] >= 0 && p->found[s->found[n]].bounds)
-            put_text(&p->found[s->found[n]], row, values[n], limit);
+            put_text(&p->found[s->found[n]], row, values[n], p->limit);
 }
 
-static inline void fetch(const uint8_t *from, const uint8_t *to)
+static uint64_t get64(const uint8_t *at) { return (uint64_t)get32(at) << 32 | get32(at + 4); }
+
+/* In place of a client's id that there is none of: store host and place in the log, in hex. */
+static void put_id(texts *column, int64_t row, const uint8_t *record, const parts *its)
 {
-    for (; from < to; from += LINE)
-        __builtin_prefetch(from);
+    int64_t size = WORD + its->store_more;
+    uint8_t id[ID_MAX / 2], text[ID_MAX];
+    copy(copy(id, record + STORE_HOST_AT + its->born_more, size), record + OFFSET_AT, WORD);
+    size += WORD;
+    for (int64_t at = 0; at + WORD <= size; at += WORD)
+        put_hex(text + 2 * at, get64(id + at));
+    put_hex(text + 2 * (size - WORD), get64(id + size - WORD)); /* 28 bytes are no whole words */
+    span made = {text, 2 * size};
+    put_text(column, row, made, text); /* the limit: just so many bytes are read */
 }
 
 void pairs_begin(pairs *p, shape *s)
@@ -227,30 +230,17 @@ void pairs_begin(pairs *p, shape *s)
         }
 }
 
-int pairs_put(pairs *p, shape *s, int64_t row, span text)
+int pairs_put(pairs *p, shape *s, int64_t row, const uint8_t *record, const parts *its)
 {
-    span values[SAME_MAX];
-    if (!read_alike(s, text, p->bytes + p->size, values) && !read_any(s, text, values))
+    span text = {record + its->topic_to + 2, its->size - its->topic_to - 2}, values[SAME_MAX];
+    if (!read_alike(s, text, p->limit, values) && !read_any(s, text, values))
         return 0;
-    if ((p->all_have_ids && !s->has_id) || (p->bounds && s->kept > p->pairs_max - p->count))
+    if (p->bounds && s->kept > p->pairs_max - p->count)
         return 0;
     if (p->bounds)
         put_map(p, row, s, values);
     put_found(p, row, s, values);
-    return 1;
-}
-
-/* 1 when all rows were taken. */
-int64_t epq_pairs(pairs *p)
-{
-    shape s;
-    pairs_begin(p, &s);
-    for (int64_t row = 0; row < p->rows; row++) {
-        if (row + ROWS_AHEAD < p->rows)
-            fetch(p->bytes + p->starts[row + ROWS_AHEAD], p->bytes + p->ends[row + ROWS_AHEAD]);
-        span text = {p->bytes + p->starts[row], p->ends[row] - p->starts[row]};
-        if (!pairs_put(p, &s, row, text))
-            return 0;
-    }
+    if (p->makes_ids && !s->has_id)
+        put_id(&p->found[ID], row, record, its);
     return 1;
 }

@@ -1,14 +1,20 @@
 /* Whole batches of ordinary records for the Spark decoder: found, checked and written into all wanted
  * columns in one pass, while a record is in the cache; the bytes behind it are asked for meanwhile.
- * rows.c, columns.c and pairs.c have the parts.
+ * columns.c and pairs.c write the columns; spark/decode_heads.py finds and checks the same records.
  *
  * It stops, without a verdict, before the first record that is not for it, or has no room.
  */
-#include "rows.h"
+#include "whole.h"
 
-enum { AHEAD = 8192 }; /* so many bytes ahead memory is asked for */
+#define MAGIC_V1 0xDAA320A7u
+#define MAGIC_V2 0xDAA320ABu
 
-/* What is told of the buffers, for their sizes; mirrored by decode_whole.py. */
+enum {
+    AHEAD = 8192, /* so many bytes ahead memory is asked for */
+    SYS_FLAG_AT = 36
+};
+
+/* What is told of the buffers, for their sizes; mirrored by spark/decode_native.py. */
 typedef struct {
     int64_t one; /* always 1 */
     int64_t rows;
@@ -24,24 +30,67 @@ typedef struct {
     int64_t nulls[FOUND];
 } sizes;
 
-/* In: everything but `end`, `sizes`, `count` and `nulls`. Of `columns` and `pairs` the places of
+/* In: everything but `end`, `flags`, `sizes`, `count` and `nulls`. Of `columns` and `pairs` the places of
  * buffers are used, which have room for `rows_max` rows as they say; and for `body_max` bytes of
- * bodies, `text_max` of properties and a block more. Mirrored by decode_whole.py. */
+ * bodies, `text_max` of properties and a block more. Mirrored by spark/decode_native.py. */
 typedef struct {
+    const uint8_t *bytes;
     int64_t at;         /* where the first record begins */
     int64_t limit;      /* where none begins any more */
     int64_t size;       /* of the bytes; a record may end behind `limit` */
     int64_t rows_max;
-    int64_t stop_flags; /* a record that has one of them is not for this */
+    int64_t skip_flags; /* a record that has one of them is no row */
+    int64_t stop_flags; /* a record that has one of these is not for this */
+    int64_t first;      /* queue offset; what is before it is no row */
+    int64_t last;       /* and neither is what is behind this */
     int64_t body_max;
     int64_t text_max;
-    int64_t end;        /* where the records end that were taken */
+    int64_t end;        /* where the records end that were taken or skipped */
+    int64_t flags;      /* of those that were taken, in one */
     cells raw;          /* the text of properties as it is */
     sizes sizes;
     columns columns;
     pairs pairs;
 } whole;
 MIRRORED(whole);
+
+/* 0 when it is not whole, not sound or no record; `left` are the bytes from its begin on. */
+static int read_parts(const uint8_t *record, int64_t left, parts *found)
+{
+    if (left < RECORD_LEAST)
+        return 0;
+    int64_t size = get32(record);
+    uint32_t magic = get32(record + 4), flags = get32(record + SYS_FLAG_AT);
+    int wide = magic == MAGIC_V2; /* its topic's length has two bytes */
+    found->born_more = flags & BORN_V6 ? V6_MORE : 0;
+    found->store_more = flags & STORE_V6 ? V6_MORE : 0;
+    int64_t more = found->born_more + found->store_more;
+    if ((magic != MAGIC_V1 && !wide) || size < RECORD_LEAST + more || size > left)
+        return 0;
+    int64_t body_at = RECORD_HEAD + more, body_to = body_at + get32(record + body_at - 4);
+    if (body_to + 3 > size)
+        return 0;
+    int64_t topic_at = body_to + 1 + wide;
+    int64_t topic_to = topic_at + (wide ? get16(record + body_to) : record[body_to]);
+    if (topic_to + 2 > size || topic_to + 2 + get16(record + topic_to) != size)
+        return 0;
+    found->size = size;
+    found->body_at = body_at;
+    found->body_to = body_to;
+    found->topic_at = topic_at;
+    found->topic_to = topic_to;
+    found->flags = flags;
+    return 1;
+}
+
+/* Whether it is a record that becomes no row. A record to stop at may be several messages. */
+static int is_left_out(const whole *t, const uint8_t *record, uint32_t flags)
+{
+    int64_t offset = (int64_t)((uint64_t)get32(record + QUEUE_OFFSET_AT) << 32 |
+                               get32(record + QUEUE_OFFSET_AT + 4));
+    return flags & t->skip_flags ||
+           (!(flags & t->stop_flags) && (offset < t->first || offset > t->last));
+}
 
 static int put_raw(const whole *t, int64_t row, span text)
 {
@@ -93,26 +142,32 @@ int64_t epq_whole(whole *t)
     int wants_pairs = has_pairs(&t->pairs);
 
     c->rows = t->pairs.rows = t->rows_max;
+    t->pairs.limit = t->bytes + t->size;
+    t->flags = 0;
     columns_begin(c, &work);
     pairs_begin(&t->pairs, &names);
     if (t->raw.bounds)
         t->raw.bounds[0] = 0;
     while (rows < t->rows_max && at < limit) {
-        const uint8_t *record = c->bytes + at;
+        const uint8_t *record = t->bytes + at;
         parts its;
-        if (!read_parts(record, t->size - at, &its) || its.flags & t->stop_flags)
+        if (!read_parts(record, t->size - at, &its))
             break;
         int64_t until = at + its.size + AHEAD;
         for (until = until < t->size ? until : t->size; asked < until; asked += LINE)
-            __builtin_prefetch(c->bytes + asked);
-        int64_t body = its.body_to - RECORD_HEAD;
-        span topic = {record + its.body_to + 1, its.topic_to - its.body_to - 1};
+            __builtin_prefetch(t->bytes + asked);
+        int64_t body = its.body_to - its.body_at;
         span text = {record + its.topic_to + 2, its.size - its.topic_to - 2};
-        if ((c->body.bounds && body > body_room) || text.size > text_room ||
-            !columns_put(c, &work, rows, record, body, topic) ||
+        if (is_left_out(t, record, its.flags)) {
+            at += its.size;
+            continue;
+        }
+        if (its.flags & t->stop_flags || (c->body.bounds && body > body_room) || text.size > text_room ||
+            !columns_put(c, &work, rows, record, &its) ||
             (t->raw.bounds && !put_raw(t, rows, text)) ||
-            (wants_pairs && !pairs_put(&t->pairs, &names, rows, text)))
+            (wants_pairs && !pairs_put(&t->pairs, &names, rows, record, &its)))
             break;
+        t->flags |= its.flags;
         body_room -= body;
         text_room -= text.size;
         at += its.size;

@@ -1,54 +1,56 @@
-/* What the calls of the Spark decoder share: rows.c finds records, columns.c and pairs.c make columns
- * of them, whole.c does all of it record by record. */
-#ifndef EPOCHMQ_ROWS_H
-#define EPOCHMQ_ROWS_H
+/* What the parts of the Spark decoder share: whole.c finds records and goes through them, columns.c and
+ * pairs.c write the columns of one record. */
+#ifndef EPOCHMQ_WHOLE_H
+#define EPOCHMQ_WHOLE_H
 
 #include "native.h"
 
 enum {
     RECORD_LEAST = 91, /* the smallest record */
     RECORD_HEAD = 88,
+    BORN_V6 = 0x10,    /* sys flags: hosts that are IPv6 */
+    STORE_V6 = 0x20,
+    V6_MORE = 12,      /* so many bytes more each of them has */
+    STORE_HOST_AT = 64,
+    TOPIC_MAX = 255,   /* bytes of a name; longer ones are not for this */
     LINE = 64,         /* bytes that memory gives at a time */
     BLOCK = 16,        /* short texts are copied and compared by so many bytes: no call */
     FOUND = 3,         /* names that get a column of their own: TAGS, KEYS, UNIQ_KEY */
     ID = 2,            /* which of them is the last */
+    ID_MAX = 56,       /* bytes of an id that is made here */
     SAME_MAX = 64,     /* pairs of one record */
     NAMES_MAX = 1024,  /* bytes of its names */
     KNOWN_BITS = 9,    /* so many hosts are remembered, by their hashes: 512 */
-    HOST_TEXT = 32     /* "255.255.255.255:4294967295" has 26 */
+    HOST_TEXT = 32,    /* "255.255.255.255:4294967295" has 26 */
+    HOST_ROOM = 52     /* "[" and "]" around eight times "ffff" and ":4294967295" */
 };
 
-/* Where the parts of an ordinary record lie, from its begin. */
+/* Where the parts of an ordinary record lie, from its begin. Its properties begin two behind its topic. */
 typedef struct {
     int64_t size;
+    int64_t born_more; /* what its hosts have more than IPv4 hosts */
+    int64_t store_more;
+    int64_t body_at;
     int64_t body_to;
-    int64_t topic_to; /* the topic begins one behind `body_to`, properties two behind this */
+    int64_t topic_at;
+    int64_t topic_to;
     uint32_t flags;
 } parts;
-
-/* 0 when it is not whole, not sound or not ordinary; `left` are the bytes from its begin on. */
-int read_parts(const uint8_t *record, int64_t left, parts *found);
 
 typedef struct {
     int32_t *bounds; /* one more than rows */
     uint8_t *data;
 } cells;
 
-/* In: everything. Out: what the pointers name. Mirrored by decode_made.py. */
+/* In: everything but `rows`, which whole.c sets. Out: what the pointers name. */
 typedef struct {
-    const uint8_t *bytes;
     int64_t rows;
-    const int64_t *begins; /* of records with two IPv4 hosts */
-    const int64_t *bodies; /* where their bodies end */
-    const int64_t *topics; /* where their topics begin */
-    const int64_t *tails;  /* and end */
-    int64_t one_topic;     /* whether all have the same */
     int32_t *int32s[5];
     int64_t *int64s[3];
-    int64_t *times[2];     /* born, stored; microseconds */
+    int64_t *times[2]; /* born, stored; microseconds */
     cells body;
-    cells hosts[2];        /* room for 26 bytes each, and 32 more */
-    cells topic;           /* room for all, and a block more */
+    cells hosts[2];    /* room for HOST_ROOM bytes each, and HOST_TEXT more */
+    cells topic;       /* room for all, and a block more */
     cells broker;
     span broker_name;
 } columns;
@@ -62,30 +64,28 @@ typedef struct {
 /* What is known of the rows before. */
 typedef struct {
     int64_t topic_size; /* -1: none yet */
-    uint8_t topic[256 + BLOCK];
+    uint8_t topic[TOPIC_MAX + 1 + BLOCK];
     known_host hosts[2][1 << KNOWN_BITS];
 } column_work;
 
 void columns_begin(const columns *c, column_work *w);
 /* Cells of row `row`; 0 when it is not for this. */
 int columns_put(const columns *c, column_work *w, int64_t row, const uint8_t *record,
-                int64_t body_size, span topic);
+                const parts *its);
 void columns_end(const columns *c);
 
 /* One column of texts, null where `valid` has no bit. */
 typedef struct {
     int32_t *bounds; /* null: it is not wanted */
-    uint8_t *data;   /* room for all texts, and a block more */
+    uint8_t *data;   /* room for all texts and made ids, and a block more */
     uint8_t *valid;
     int64_t nulls;
 } texts;
 
-/* In: everything. Out: `count`, `nulls` and what the pointers name. Mirrored by decode_packed.py. */
+/* In: everything but `limit` and `rows`, which whole.c sets. Out: `count`, `nulls` and what the pointers
+ * name. */
 typedef struct {
-    const uint8_t *bytes;
-    int64_t size;          /* of the bytes */
-    const int64_t *starts; /* where the text of each row begins */
-    const int64_t *ends;
+    const uint8_t *limit;  /* nothing is read from here on */
     int64_t rows;
     int32_t *bounds;       /* of rows in pairs: one more than rows; null: no maps are wanted */
     int32_t *name_bounds;  /* of pairs in names: one more than pairs */
@@ -95,7 +95,7 @@ typedef struct {
     int64_t pairs_max;
     int64_t count;         /* of pairs */
     texts found[FOUND];
-    int64_t all_have_ids; /* a row without a UNIQ_KEY is not for this */
+    int64_t makes_ids;     /* a row without a UNIQ_KEY gets the id of its place */
 } pairs;
 
 /* What the names of a row are, also those that come again. Rows of one producer have the same. */
@@ -114,6 +114,6 @@ typedef struct {
 
 void pairs_begin(pairs *p, shape *s);
 /* The pairs of row `row`; 0 when it is not for this. */
-int pairs_put(pairs *p, shape *s, int64_t row, span text);
+int pairs_put(pairs *p, shape *s, int64_t row, const uint8_t *record, const parts *its);
 
 #endif
