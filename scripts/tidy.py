@@ -46,6 +46,7 @@ from tidy_tree import (
     Finding,
     Module,
     Tree,
+    dotted_name,
     functions_of,
     is_stub,
     names_used,
@@ -340,6 +341,29 @@ def check_splats(tree: Tree) -> None:
                 tree.report(module.path, part.lineno, "splat", "write the values without *( )")
 
 
+def check_late_binding(tree: Tree) -> None:
+    """Functions that are put into an attribute of another object."""
+    for module in tree.all_modules():
+        functions = {
+            node.name
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Assign) and is_function(node.value, functions):
+                for target in node.targets:
+                    if isinstance(target, ast.Attribute) and dotted_name(target.value) != "self":
+                        says = f"{ast.unparse(target)} gets a function from outside"
+                        tree.report(module.path, node.lineno, "late-binding", says)
+
+
+def is_function(node: ast.expr, functions: set[str]) -> bool:
+    """Whether the value is a lambda, or a method of `self` that the module defines."""
+    if isinstance(node, ast.Attribute):
+        return dotted_name(node.value) == "self" and node.attr in functions
+    return isinstance(node, ast.Lambda)
+
+
 def check_unique(tree: Tree) -> None:
     classes: dict[str, str] = {}
     modules: dict[str, str] = {}
@@ -408,6 +432,7 @@ CHECKS: tuple[Callable[[Tree], None], ...] = (
     check_text,
     check_words,
     check_splats,
+    check_late_binding,
     check_unique,
     check_citations,
 )

@@ -241,12 +241,11 @@ class Broker(Member):
                 self.history.replication,
                 own_id=broker_id,
                 safeguards=self.cluster.safe,
+                run_blocking=self._blocking,
+                read_clock=lambda: self.host.now,
             )
-            self.node.may_acknowledge = self.may_acknowledge
-            self.node.hold_span_ms = self.membership.hold_span_ms
+            self.node.lease(self.may_acknowledge, self.membership.hold_span_ms)
             self.node.registered = frozenset()
-            self.node.run_blocking = self._blocking
-            self.node.read_clock = lambda: self.host.now
             for name in self.cluster.plan.off:
                 if name in REPLICATION_MUTANTS:
                     REPLICATION_MUTANTS[name](self.node)

@@ -200,8 +200,7 @@ class Demo:
         self._steady_from = Counter(self._sent)
         self._display.say(f"now {steady:,} at a steady {self._plan.rate:,.0f} a second")
         began = time.monotonic()
-        async with RateSender(producer, TOPIC) as sender:
-            sender.on_ack = self._acknowledged
+        async with RateSender(producer, TOPIC, self._acknowledged) as sender:
             pace = SendPace(self._plan.rate)
             for flight in flights:
                 await pace.next()
@@ -218,8 +217,7 @@ class Demo:
         shares = MASTER_KILL_SHARES if self._failovers else ()
         failover_at = {int(count * share) for share in shares}
         began = time.monotonic()
-        async with RateSender(producer, TOPIC) as sender:
-            sender.on_ack = self._acknowledged
+        async with RateSender(producer, TOPIC, self._acknowledged) as sender:
             for index, flight in enumerate(islice(flights, count)):
                 if index == kill_at:
                     await self._kill()

@@ -120,7 +120,7 @@ def test_a_deposed_master_loses_the_replica_id_it_had_when_it_claims_too_much() 
     changes: list[object] = []
     it.register(told(0, "new", epoch=5), 0)
     it.register(told(1, "old", epoch=5), 0)
-    it.changed = changes.append
+    it.notify_changes(changes.append)
     it.register(told(0, "old", epoch=4), 1)
     assert addrs(it) == {0: "new"}
     assert changes == [None]
@@ -212,7 +212,7 @@ def test_mappings_of_static_topics_are_in_the_route() -> None:
     mapping = TopicQueueMappingInfo(topic="A", bname="b", total_queues=8)
     changes: list[object] = []
     it.register(told(0), 0)
-    it.changed = changes.append
+    it.notify_changes(changes.append)
     it.register(told(0, mappings={"A": mapping}, counter=2), 1)
     assert changes == [["A"]]
     route = it.route("A")
@@ -315,7 +315,7 @@ def test_leaving_is_matched_by_address_and_needs_to_be_known() -> None:
     changes: list[object] = []
     it.register(told(0, "x"), 0)
     it.register(told(0, "y"), 1)
-    it.changed = changes.append
+    it.notify_changes(changes.append)
     it.unregister("c", "b", "x")  # its id went to y (rocketmq#5374)
     it.unregister("c", "nobody", "x")
     assert addrs(it) == {0: "y"}

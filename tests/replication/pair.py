@@ -14,7 +14,7 @@ from epochmq.replication.replication_effects import (
     SetProposal,
     Trouble,
 )
-from epochmq.replication.replication_node import ReplicationNode
+from epochmq.replication.replication_node import ReplicationNode, run_inline
 from epochmq.store.draft import Appended
 from epochmq.store.epochs import EpochFile
 from epochmq.store.options import StoreOptions
@@ -44,6 +44,8 @@ class Broker:
 
     def open(self, disk: SimDisk) -> None:
         self.disk = disk
+        self.run_blocking = run_inline
+        """Runs blocking steps; a test may put another function here, until a restart."""
         self.store = opened(disk, self.store_options, safeguards=self.safeguards)
         self.node = ReplicationNode(
             self.store,
@@ -51,6 +53,7 @@ class Broker:
             self.options,
             own_id=self.number,
             safeguards=self.safeguards,
+            run_blocking=lambda call, then: self.run_blocking(call, then),
         )
 
     def kill(self) -> None:

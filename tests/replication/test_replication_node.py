@@ -370,7 +370,7 @@ def test_the_lease_is_looked_at_again_before_anything_is_acknowledged() -> None:
         told: list[AckStatus] = []
         a.write(1)
         a.node.when_acked(a.end, a.now + 3000, told.append, a.now)
-        a.node.may_acknowledge = lambda now: now < 5000
+        a.node.lease(lambda now: now < 5000)
         a.now = 5000
         cable.run()
         assert told == [AckStatus.FENCED if safe else AckStatus.ACKED]
@@ -468,8 +468,7 @@ def test_past_its_lease_a_master_goes_on_while_its_whole_set_is_there() -> None:
     a, b = group(2)
     a.lead(1, 1, 2)
     cable = replicate(a, b, 1)
-    a.node.may_acknowledge = lambda _now: False
-    a.node.hold_span_ms = lambda: 1000
+    a.node.lease(lambda _now: False, lambda: 1000)
     assert a.node.may_serve(a.now)
     end = ends(a.write(1))[0]
     done: list[AckStatus] = []
@@ -487,7 +486,7 @@ def test_without_leave_to_the_lease_is_the_end() -> None:
     a, b = group(2)
     a.lead(1, 1, 2)
     replicate(a, b, 1)
-    a.node.may_acknowledge = lambda _now: False
+    a.node.lease(lambda _now: False)
     assert a.node.refusal(a.now) is AckStatus.FENCED
 
 
@@ -496,8 +495,7 @@ def test_an_acknowledgement_from_before_a_pause_does_not_make_the_set_whole() ->
     a, b = group(2)
     a.lead(1, 1, 2)
     cable = replicate(a, b, 1)
-    a.node.may_acknowledge = lambda _now: False
-    a.node.hold_span_ms = lambda: 1000
+    a.node.lease(lambda _now: False, lambda: 1000)
     end = ends(a.write(1))[0]
     done: list[AckStatus] = []
     a.node.when_acked(end, a.now + 500, done.append, a.now)
@@ -511,8 +509,7 @@ def test_the_end_of_a_lease_is_awaited_with_heartbeats() -> None:
     a.lead(1, 1, 2)
     replicate(a, b, 1)
     assert a.node.master is not None
-    a.node.hold_span_ms = lambda: 800
-    a.node.may_acknowledge = lambda now: now < 5000
+    a.node.lease(lambda now: now < 5000, lambda: 800)
     a.node.tick(4599)
     assert a.node.master.ping_ms == 0
     a.node.tick(4600)

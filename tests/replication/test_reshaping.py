@@ -34,7 +34,7 @@ class Beside:
         self.at_work = False
         self.on_loop: list[str] = []
         """Operations of the disk that wait for it, outside of a step."""
-        broker.node.run_blocking = lambda call, then: self.steps.append((call, then))
+        broker.run_blocking = lambda call, then: self.steps.append((call, then))
         broker.disk.on_operation = self._noted
 
     def _noted(self, _number: int, what: str) -> None:

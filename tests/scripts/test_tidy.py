@@ -396,6 +396,21 @@ def test_starred_tuples_are_found(findings: Write) -> None:
     assert rules(found, "splat") == [module("store/a.py:2"), module("store/a.py:4")]
 
 
+def test_a_function_put_into_another_object_is_found(findings: Write) -> None:
+    text = (
+        "class A:\n"
+        "    def __init__(self, b):\n"
+        "        b.on_change = self.changed\n"
+        "        b.parts.clock = lambda: 0\n"
+        "        self.parts = b.changed\n"
+        "        b.count = self.count = 1\n"
+        "    def changed(self):\n"
+        "        return self.parts\n"
+    )
+    found = rules(findings({module("store/a.py"): text}), "late-binding")
+    assert found == [module("store/a.py:3"), module("store/a.py:4")]
+
+
 def test_two_classes_or_modules_of_one_name_are_found(findings: Write) -> None:
     text = "class Batch:\n    pass\n"
     files = {module("store/a.py"): text, module("wire/a.py"): "b = 1\n"}

@@ -86,7 +86,7 @@ class NameServer:
         self._kv_thread = BlockingThread("epochmq-kv")
         self._kv_waits: list[tuple[Session, Command]] = []
         self._kv_writer: asyncio.Task[None] | None = None
-        self.node.save_kv = self._save_kv
+        self.node.save_kv_by(self._save_kv)
         self._tasks = TaskSet()
 
     async def start(self) -> None:
@@ -211,7 +211,7 @@ class _Sink(Dispatcher):
         self._held_back: dict[Session, list[RawFrame]] = {}
         """Frames that wait behind an unfinished request, so that a broker's requests keep their
         order."""
-        server.node.go_on = self._go_on
+        server.node.continue_by(self._go_on)
 
     def receive(self, session: Session, frames: Sequence[RawFrame], now: int) -> None:
         """Handle frames; frames of a connection with an unfinished request wait for it."""

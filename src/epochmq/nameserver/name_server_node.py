@@ -31,12 +31,20 @@ class NameServerNode:
         self.kv = kv
         self.started_ms = started_ms
         self.save_kv: Callable[[Session, Command], Reply | Held] = self._save_kv_now
-        """Saves changes and answers after that; the service sets a function that does not block."""
+        """Saves changes and answers after that."""
         self.table = RouteTable(options)
         self.routes = Routes(self.table, self._order_conf)
         self.broker_sessions: dict[int, Session] = {}
         self.go_on: GoOn = _at_once
-        """Continues a request that takes several steps; the service sets it."""
+        """Continues a request that takes several steps."""
+
+    def save_kv_by(self, save_kv: Callable[[Session, Command], Reply | Held]) -> None:
+        """Save by a function that does not block."""
+        self.save_kv = save_kv
+
+    def continue_by(self, go_on: GoOn) -> None:
+        """Continue requests of several steps by `go_on`, not at once."""
+        self.go_on = go_on
 
     def _save_kv_now(self, session: Session, command: Command) -> Reply:
         try:

@@ -78,7 +78,11 @@ class RouteTable:
         self.brokers = Brokers()
         self.topics = RoutedTopics()
         self.notices: list[MinIdNotice] = []
-        self.changed: Callable[[Iterable[str] | None], None] = lambda topics: None
+        self._changed: Callable[[Iterable[str] | None], None] = lambda topics: None
+
+    def notify_changes(self, changed: Callable[[Iterable[str] | None], None]) -> None:
+        """Call `changed` with the topics whose routes changed; None stands for all topics."""
+        self._changed = changed
 
     # Registration ----------------------------------------------------------------------------
 
@@ -107,7 +111,7 @@ class RouteTable:
         if self._outranked(group, told):
             self.brokers.live.pop(told.key, None)
             if group.addrs != before[0]:
-                self.changed(None)
+                self._changed(None)
             return Registered()
         first = first or told.broker_id not in group.addrs
         group.addrs[told.broker_id] = told.addr
@@ -119,7 +123,7 @@ class RouteTable:
         news = first or self._is_news(told)
         filters = self._filters(told)
         if (group.addrs, group.acting, group.zone) != before or filters != self._filters_now(told):
-            self.changed(None)
+            self._changed(None)
         live = self._set_live(told, filters, now)
         if smallest is not None and told.broker_id < smallest:
             self._notify(notice_of_arrival(group, told.broker_id, told.ha_addr))
@@ -222,7 +226,7 @@ class RouteTable:
         different: list[str] = []
         for number, (topic, config) in enumerate(told.topics.items()):
             if number and number % TOPICS_A_STEP == 0:
-                self.changed(different)
+                self._changed(different)
                 different = []
                 yield
                 if self.brokers.live.get(told.key) is not live:
@@ -238,7 +242,7 @@ class RouteTable:
                 self.topics.drop(topic, (told.name,))
                 different.append(topic)
         if different:
-            self.changed(different)
+            self._changed(different)
 
     def _set_live(self, told: Registration, filters: list[str], now: int) -> LiveBroker:
         timeout_ms = told.timeout_ms or HEARTBEAT_TIMEOUT_MS
@@ -288,7 +292,7 @@ class RouteTable:
         smallest = before.addrs[min(before.addrs)]
         group = self.brokers.leave(name, addr)
         assert group is not None
-        self.changed(None)
+        self._changed(None)
         if not group.addrs:
             self.topics.drop_broker(name)
             return
@@ -341,13 +345,13 @@ class RouteTable:
     def wipe_write(self, broker_name: str) -> int:
         """Remove the write permission of all topics of a group. Return the number of topics."""
         topics = self.topics.wipe_write(broker_name)
-        self.changed(topics)
+        self._changed(topics)
         return len(topics)
 
     def add_write(self, broker_name: str) -> int:
         """Make all topics of a group readable and writable. Return the number of topics."""
         topics = self.topics.add_write(broker_name)
-        self.changed(topics)
+        self._changed(topics)
         return len(topics)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
@@ -356,7 +360,7 @@ class RouteTable:
             self.topics.drop(topic, self.brokers.clusters.get(cluster, ()))
         else:
             self.topics.drop_topic(topic)
-        self.changed((topic,))
+        self._changed((topic,))
 
     def register_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
         """Set the queues of one topic on known groups; unknown groups are ignored.
@@ -370,7 +374,7 @@ class RouteTable:
         for one in queues:
             if one.broker_name in self.brokers.groups:
                 self.topics.put(topic, one)
-        self.changed((topic,))
+        self._changed((topic,))
 
     # Reading ---------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ class Routes:
         self._table = table
         self._order_conf = order_conf
         self._kept: dict[str, tuple[bytes, bytes]] = {}
-        table.changed = self.forget
+        table.notify_changes(self.forget)
 
     def encoded(self, topic: str, *, bare: bool) -> bytes | None:
         """Return the route as JSON, or None. `bare` writes broker ids as bare integers, for old

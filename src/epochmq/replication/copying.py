@@ -40,12 +40,12 @@ class Copier(Protocol):
 class Copying(ABC):
     """The events of the link to the master, which the caller of a node reports."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, read_clock: Callable[[], int] | None = None) -> None:
+        """`read_clock` returns monotonic ms for callbacks of the store or of a thread."""
         self.store = store
-        self.read_clock: Callable[[], int] = lambda: self._now
-        """Returns monotonic ms for callbacks of the store or of a thread."""
-        self._out: list[Outward] = []
         self._now = 0
+        self._read_clock = read_clock or (lambda: self._now)
+        self._out: list[Outward] = []
         self._wall = 0
 
     def pop_effects(self) -> list[Outward]:
@@ -129,7 +129,7 @@ class Copying(ABC):
 
         def done(synced: bool) -> None:
             if synced and copier is self._copier:
-                self._carry_out(copier.synced(session, self.read_clock()))
+                self._carry_out(copier.synced(session, self._read_clock()))
 
         self.store.when_synced(offset, done)
         if self.store.on_append is not None:

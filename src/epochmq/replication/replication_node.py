@@ -2,7 +2,7 @@
 
 All methods are plain calls. Effects on this store are executed here, in order. Effects on links and
 on the controller are returned by `pop_effects`. Steps that wait for a device go through
-`run_blocking`, which the service replaces by a thread. The core for which such a step runs takes
+`run_blocking`, for which the service has a thread. The core for which such a step runs takes
 nothing meanwhile.
 
 A cut of the log is completed even if the role or the link changes meanwhile. Until then no bytes
@@ -77,22 +77,25 @@ class ReplicationNode(Copying):
         *,
         own_id: int,
         safeguards: Safeguards = SAFE,
+        run_blocking: RunBlocking = run_inline,
+        read_clock: Callable[[], int] | None = None,
+        on_confirm: Callable[[int], None] = lambda _offset: None,
     ) -> None:
-        super().__init__(store)
+        super().__init__(store, read_clock)
         self.epochs = epochs
         self.options = options
         self.own_id = own_id
         self.safeguards = safeguards
         self.master: MasterCore | None = None
         self.follower: FollowerCore | None = None
-        self.run_blocking: RunBlocking = run_inline
-        self.on_confirm: Callable[[int], None] = lambda _offset: None
+        self._run_blocking = run_blocking
+        self._on_confirm = on_confirm
         self.registered: frozenset[int] | None = None
         """The ids that the controllers registered in this group, as far as they were asked. None:
         every follower's id is accepted."""
-        self.may_acknowledge: Callable[[int], bool] = lambda _now: True
+        self._may_acknowledge: Callable[[int], bool] = lambda _now: True
         """Called before the master acknowledges or confirms anything (S17)."""
-        self.hold_span_ms: Callable[[], int] = lambda: 0
+        self._hold_span_ms: Callable[[], int] = lambda: 0
         """After the end of the lease the whole set may go on, if each member was heard within this
         time; 0: it may not (ADR 0044)."""
         self.log = StoreView(store)
@@ -251,7 +254,7 @@ class ReplicationNode(Copying):
         master = self.master
         if master is None:
             return
-        master.past_lease = not self.may_acknowledge(now)
+        master.past_lease = not self._may_acknowledge(now)
         if master.fenced is not None or not master.past_lease:
             return
         if self.safeguards.deadline_recheck_after_pause and not self.holds(now):
@@ -259,11 +262,11 @@ class ReplicationNode(Copying):
 
     def may_serve(self, now: int) -> bool:
         """Whether this master may acknowledge: with its lease, or after it with the whole set."""
-        return self.may_acknowledge(now) or self.holds(now)
+        return self._may_acknowledge(now) or self.holds(now)
 
     def holds(self, now: int) -> bool:
         """Whether the whole set follows this master, so that it needs no lease (ADR 0044)."""
-        span_ms = self.hold_span_ms()
+        span_ms = self._hold_span_ms()
         master = self.master
         return span_ms > 0 and master is not None and master.is_whole(now, span_ms)
 
@@ -288,7 +291,7 @@ class ReplicationNode(Copying):
 
     def _synced_here(self, master: MasterCore, synced: bool) -> None:
         if synced and master is self.master:
-            now = self._now = self.read_clock()
+            now = self._now = self._read_clock()
             self._recheck(now)
             self._carry_out(master.moved(now))
 
@@ -306,6 +309,20 @@ class ReplicationNode(Copying):
             return AckStatus.FENCED
         self._recheck(now)
         return self.master.refusal(now)
+
+    def lease(
+        self, may_acknowledge: Callable[[int], bool], hold_span_ms: Callable[[], int] = lambda: 0
+    ) -> None:
+        """Set the functions that are called before each acknowledgement.
+
+        Args:
+            may_acknowledge: gets monotonic ms; False fences the master (S17), unless the whole set
+                was heard within `hold_span_ms` (ADR 0044).
+            hold_span_ms: returns milliseconds; 0 means that the whole set may not go on without a
+                lease.
+        """
+        self._may_acknowledge = may_acknowledge
+        self._hold_span_ms = hold_span_ms
 
     def fence(self, reason: str) -> None:
         """Stop acknowledging as master."""
@@ -361,8 +378,8 @@ class ReplicationNode(Copying):
         """Return the interval of heartbeats while the lease ends soon, so that members are heard by
         then.
         """
-        span_ms = self.hold_span_ms()
-        if span_ms == 0 or self.may_acknowledge(now + span_ms // 2):
+        span_ms = self._hold_span_ms()
+        if span_ms == 0 or self._may_acknowledge(now + span_ms // 2):
             return 0
         return max(1, span_ms // PINGS_PER_SPAN)
 
@@ -371,7 +388,7 @@ class ReplicationNode(Copying):
         entries, start = self.epochs.entries, self.store.pointers.start
         if len(entries) > 1 and entries[0].end < start and not self._forgetting:
             self._forgetting = True
-            self.run_blocking(partial(self.epochs.cut_prefix, start), self._forgotten)
+            self._run_blocking(partial(self.epochs.cut_prefix, start), self._forgotten)
 
     def _forgotten(self, error: Exception | None) -> None:
         self._forgetting = error is not None  # not tried again after the disk failed
@@ -403,7 +420,7 @@ class ReplicationNode(Copying):
     def _do(self, effect: Effect) -> None:
         if isinstance(effect, AdvanceConfirmed):
             self.store.limit_confirm(effect.offset)
-            self.on_confirm(effect.offset)
+            self._on_confirm(effect.offset)
         elif isinstance(effect, AppendData):
             self.store.append_raw(effect.offset, effect.data, self._wall)
         elif isinstance(effect, Acknowledge):
@@ -438,10 +455,10 @@ class ReplicationNode(Copying):
             else:
                 self._carry_out(rest)
                 if session == follower.session:
-                    self._carry_out(follower.resumed(session, self.read_clock()))
+                    self._carry_out(follower.resumed(session, self._read_clock()))
 
         if isinstance(effect, Persist):
-            self.run_blocking(partial(self._persist, effect.entries), then)
+            self._run_blocking(partial(self._persist, effect.entries), then)
         elif isinstance(effect, Reset):
             self._reshape(self.store.resetting(effect.offset), then)
         elif isinstance(effect, Truncate):
@@ -484,7 +501,7 @@ class ReplicationNode(Copying):
             except EpochError as caught:
                 ended = caught
             else:
-                self.run_blocking(step, go_on)
+                self._run_blocking(step, go_on)
                 return
             self.reshaping = False
             then(ended)

@@ -82,6 +82,7 @@ class Shell:
         sockets: Sockets,
         on_trouble: Callable[[str], None],
         on_proposal: Callable[[SetProposal], None] = lambda _proposal: None,
+        on_stranger: Callable[[], None] = lambda: None,
     ) -> None:
         self._node = node
         self._master_side = master_side
@@ -91,7 +92,7 @@ class Shell:
         self._sockets = sockets
         self._on_trouble = on_trouble
         self._on_proposal = on_proposal
-        self.on_stranger: Callable[[], None] = lambda: None
+        self._on_stranger = on_stranger
         """Called to ask the controllers for the group's replicas; then `replicas_told`."""
         self.speeds = Speeds()
         """Bytes per second by link; 0 is the link to the master."""
@@ -213,7 +214,7 @@ class Shell:
             elif isinstance(effect, ProposeSyncStateSet):
                 self._on_proposal(effect.proposal)
             elif isinstance(effect, AskReplicas):
-                self.on_stranger()
+                self._on_stranger()
             else:
                 self._tell(effect.text)
 
@@ -257,18 +258,33 @@ class ReplicationService(Shell):
         on_proposal: Callable[[SetProposal], None],
         on_confirm: Callable[[int], None],
         on_trouble: Callable[[str], None],
+        on_stranger: Callable[[], None] = lambda: None,
         sockets: Sockets,
         blocking: Blocking | None = None,
         safeguards: Safeguards = SAFE,
     ) -> None:
-        node = ReplicationNode(store, epochs, options, own_id=own_id, safeguards=safeguards)
+        node = ReplicationNode(
+            store,
+            epochs,
+            options,
+            own_id=own_id,
+            safeguards=safeguards,
+            run_blocking=self._run_blocking,
+            read_clock=clock.now_ms,
+            on_confirm=on_confirm,
+        )
         super().__init__(
-            node, node, node, options, clock, sockets, on_trouble, on_proposal=on_proposal
+            node,
+            node,
+            node,
+            options,
+            clock,
+            sockets,
+            on_trouble,
+            on_proposal=on_proposal,
+            on_stranger=on_stranger,
         )
         self.node = node
-        node.run_blocking = self._run_blocking
-        node.read_clock = clock.now_ms
-        node.on_confirm = on_confirm
         self._blocking = blocking
         self._steps = TaskSet()
 
@@ -387,16 +403,8 @@ class ReplicationService(Shell):
     def lease(
         self, may_acknowledge: Callable[[int], bool], hold_span_ms: Callable[[], int] = lambda: 0
     ) -> None:
-        """Set the functions that are called before each acknowledgement.
-
-        Args:
-            may_acknowledge: gets monotonic ms; False fences the master (S17), unless the whole set
-                was heard within `hold_span_ms` (ADR 0044).
-            hold_span_ms: returns milliseconds; 0 means that the whole set may not go on without a
-                lease.
-        """
-        self.node.may_acknowledge = may_acknowledge
-        self.node.hold_span_ms = hold_span_ms
+        """Set the functions that are called before each acknowledgement; see the node."""
+        self.node.lease(may_acknowledge, hold_span_ms)
 
     def set_committed(self, members: frozenset[int], set_epoch: int) -> None:
         """Note the controller's set, from an answer or a poll; an older set is ignored."""

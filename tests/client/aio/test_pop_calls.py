@@ -73,8 +73,8 @@ async def caller(namesrv: str, topic: str) -> AsyncIterator[Caller]:
     consumer = ConsumerData(
         made.group, "CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_FIRST_OFFSET", [made.data]
     )
-    instance.heartbeat = lambda: HeartbeatData(
-        client_id=instance.client_id, consumer_data_set=[consumer]
+    instance.beat_with(
+        lambda: HeartbeatData(client_id=instance.client_id, consumer_data_set=[consumer])
     )
     await instance.ensure_route(topic)
     await instance.greet_all()

@@ -47,12 +47,18 @@ class _QueueSender:
 class RateSender:
     """Use as `async with Sender(producer, topic) as sender`; leaving waits until all are held."""
 
-    def __init__(self, producer: Producer, topic: str) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        topic: str,
+        on_ack: Callable[[float, int], None] = lambda _began, _count: None,
+    ) -> None:
+        """`on_ack` gets, for each acknowledgement, when its send began (monotonic seconds) and how
+        many messages it had."""
         self.sent = 0
         self.sent_bytes = 0
         self.latencies = Latencies()
-        self.on_ack: Callable[[float, int], None] = lambda _began, _count: None
-        """Told of each acknowledgement when its send began (monotonic seconds)."""
+        self._on_ack = on_ack
         self._producer = producer
         self._topic = topic
         self._queue_senders: dict[MessageQueue | None, _QueueSender] = {}
@@ -147,7 +153,7 @@ class RateSender:
         else:
             await self._producer.send_batch(messages, queue=queue, timeout_ms=SEND_TIMEOUT_MS)
         self.latencies.add((time.monotonic() - began) * 1_000, len(batch))
-        self.on_ack(began, len(batch))
+        self._on_ack(began, len(batch))
         self.sent += len(batch)
         self.sent_bytes += sum(len(message.body) for message in messages)
 

@@ -92,12 +92,12 @@ class ControllerModeMember:
             on_proposal=self._proposed,
             on_confirm=lambda _offset: None,
             on_trouble=lambda text: log.error("%s", text),
+            on_stranger=self._stranger_called,
             sockets=StreamSockets(),
             blocking=blocking,
         )
         self.replication.lease(self._may_acknowledge, self.core.hold_span_ms)
         self.replication.node.registered = frozenset()
-        self.replication.on_stranger = self._stranger_called
         tls = client_tls(node.options)
         self._peers = Peers(on_close=self._closed, tls=tls)
         self._brokers = Peers(tls=tls)

@@ -136,7 +136,7 @@ class GroupMember:
         self.is_settled = False
         if self.is_clustering:
             self.subscriptions[retry_topic(group)] = build(retry_topic(group), "*")
-        instance.heartbeat = self._heartbeat
+        instance.beat_with(self._heartbeat)
         instance.handlers[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = self._on_members_changed
 
     @property

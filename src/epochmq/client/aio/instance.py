@@ -74,7 +74,7 @@ class Instance:
         self.routes = RouteCache()
         self._refreshing: SharedCalls[tuple[str, bool], bool] = SharedCalls()
         self.handlers: dict[int, RequestHandler] = {}
-        self.heartbeat: Callable[[], HeartbeatData] | None = None
+        self._heartbeat: Callable[[], HeartbeatData] | None = None
         self.client_id = f"127.0.0.1@{name or f'{os.getpid()}#{self.rng.randrange(1 << 62)}'}"
         self.uniq_ids = UniqIds(
             LOOPBACK,
@@ -133,10 +133,14 @@ class Instance:
         context.run(_inside.set, _inside.get() | {self})
         return self._tasks.spawn(work, name=name, context=context)
 
+    def beat_with(self, heartbeat: Callable[[], HeartbeatData]) -> None:
+        """Send what `heartbeat` returns to the brokers, from `start` on."""
+        self._heartbeat = heartbeat
+
     async def start(self) -> None:
         """Start to send heartbeats, if a heartbeat function is set."""
         self.check_usable()
-        if self.heartbeat is not None:
+        if self._heartbeat is not None:
             self.spawn(self._heartbeats(), "heartbeats")
 
     async def close(self, *, producer: str | None = None, consumer: str | None = None) -> None:
@@ -235,9 +239,9 @@ class Instance:
 
     async def greet_all(self) -> None:
         """Send a heartbeat now: consumers to every known broker, producers to the masters."""
-        if self.heartbeat is None:
+        if self._heartbeat is None:
             return
-        data = self.heartbeat()
+        data = self._heartbeat()
         consumes = bool(data.consumer_data_set)
         addresses = self.routes.all_addresses() if consumes else self.routes.masters()
         body = encode_body(data)

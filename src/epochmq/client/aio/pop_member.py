@@ -138,7 +138,7 @@ class PopMember:
         self._share_now = asyncio.Event()
         self._asked_once = asyncio.Event()
         self._handling: Handling | None = None
-        instance.heartbeat = self._heartbeat
+        instance.beat_with(self._heartbeat)
         instance.handlers[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = self._on_members_changed
 
     async def subscribe(self, data: SubscriptionData) -> None:
