@@ -192,7 +192,8 @@ RULES = {
     "splat": "f(*(a, b), c) hides which argument is which, and finds no reader by search. Write"
     " f(a, b, c).",
     "late-binding": "`other.on_change = self.changed` hides what is called, and leaves `other`"
-    " incomplete until then. Pass the function to the constructor, or to a method that says what it is for.",
+    " incomplete until then. Pass the function to the constructor, or to a method that says what"
+    " it is for.",
     "cite": "A page (.md), or a module in backticks, that a document or a docstring names exists:"
     " its path or the end of its path. Correct the name, or leave it out.",
     "unfinished": "Markers of unfinished work rot. Finish it, or open an issue.",
