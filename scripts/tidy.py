@@ -9,6 +9,7 @@ Pure standard library, nothing is imported from the tree it reads.
 
 import argparse
 import ast
+import functools
 import json
 import statistics
 import sys
@@ -274,13 +275,17 @@ def has_test(tree: Tree, module: Module) -> bool:
     A module with several subjects has a test file for each, named after the subject.
     """
     folder = mirror(tree, module).parent
-    base = module.name.rpartition(".")[2]
-    package = module.name.rpartition(".")[0]
-    imports = (f"from {module.name} import ", f"from {package} import {base}")
+    package, _, base = module.name.rpartition(".")
+    imports = (f"\nfrom {module.name} import ", f"\nfrom {package} import {base}")
     return any(
-        any(line.startswith(imports) for line in path.read_text(encoding="utf-8").splitlines())
-        for path in folder.glob("test_*.py")
+        wanted in text for text in map(read_once, folder.glob("test_*.py")) for wanted in imports
     )
+
+
+@functools.cache
+def read_once(path: Path) -> str:
+    """The text of a file that several modules ask for."""
+    return path.read_text(encoding="utf-8")
 
 
 def owes_test(module: Module) -> bool:
@@ -439,7 +444,10 @@ CHECKS: tuple[Callable[[Tree], None], ...] = (
 
 
 def check_tree(root: Path) -> list[Finding]:
-    tree = read_tree(root)
+    return check_all(read_tree(root))
+
+
+def check_all(tree: Tree) -> list[Finding]:
     for check in CHECKS:
         check(tree)
     return sorted(set(tree.findings))
@@ -478,10 +486,11 @@ def main(arguments: list[str] | None = None) -> int:
         return explain(options.explain)
     if options.tighten:
         tighten(options.root)
-    findings = check_tree(options.root)
+    tree = read_tree(options.root)
+    findings = check_all(tree)
     for finding in findings:
         print(finding)
-    figures = medians(read_tree(options.root))
+    figures = medians(tree)
     print(
         f"tidy: {len(findings)} findings; file median {figures['file_median']:g},"
         f" function median {figures['function_median']:g} code lines"
