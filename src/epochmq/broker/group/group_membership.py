@@ -196,8 +196,7 @@ class Membership:
         return self.tick(now, self._wall)
 
     def want_floor(self, floor: int, now: int) -> Effects:
-        """Ask the controllers to record a changed minInSyncReplicas (the answer is
-        `FloorChanged`)."""
+        """Ask the controllers to record minInSyncReplicas (the answer is `FloorChanged`)."""
         self.floor.wanted = floor
         self._floor_at_ms = now
         return self.tick(now, self._wall)
