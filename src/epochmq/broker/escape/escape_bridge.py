@@ -174,8 +174,7 @@ class Escape:
             self._fail_open(batch)
 
     def choose_pin(self, topic: str, revive_topic: str, now: int) -> int | None:
-        """Choose a revive queue number for check points of `topic`; it encodes the master and its
-        queue.
+        """Choose a revive queue number for check points of `topic`: a master, and its queue.
 
         Returns None when no living master has both topics, or when that is not known yet.
         """

@@ -1,5 +1,4 @@
-"""Masters of other groups in the same process (broker container); they are preferred to remote
-ones.
+"""Masters of other groups in the same process (broker container): preferred to remote ones.
 
 A local escape needs no request and no option. A local master must meet the same conditions as a
 remote one (H15): it belongs to this cluster, may be written now, and has the topic or creates it as

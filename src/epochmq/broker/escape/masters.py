@@ -1,5 +1,4 @@
-"""Living masters of the cluster's other groups: their topics, and which of them to avoid for a
-while.
+"""Living masters of the cluster's other groups: addresses, topics, and recent failures.
 
 The name servers' answers are passed in; `wants` returns what to ask. An answer that lists less
 replaces the earlier one; without an answer the earlier one stays.

@@ -56,8 +56,7 @@ class IdentityFiles:
         self._owner = (cluster, broker)
 
     def broker_id(self) -> int | None:
-        """Return the broker id that the controllers gave to this replica; None when it has none
-        yet.
+        """Return the broker id that the controllers gave; None when there is none yet.
 
         Raises `StoreDamaged` when the file belongs to another broker or does not match its
         checksum.
@@ -122,8 +121,7 @@ class IdentityFiles:
         self._disk.write_file(f"{self._path}-state", data, backup=True)
 
     def last_boot(self) -> str:
-        """Return the boot of the machine under which this replica ran last; empty when it is
-        unknown.
+        """Return the boot under which this replica ran last; "" when it is unknown.
 
         Returns `UNCLEAN` after a start that may have lost messages, until the controllers know of
         it.

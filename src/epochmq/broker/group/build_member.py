@@ -25,8 +25,7 @@ log = logging.getLogger(__name__)
 def build_member(
     node: BrokerContext, blocking: Blocking, changed: Callable[[], None]
 ) -> ControllerModeMember:
-    """Return the membership of a broker in controller mode; `changed` is called after a role
-    change.
+    """Return the membership of a broker; `changed` is called after a role change.
 
     Raises `StoreDamaged` when the identity belongs to another broker or cannot be read, and
     `ConfigError`.
@@ -75,8 +74,7 @@ def note_start(files: IdentityFiles, store: Store, boot: str, *, sync_flush: boo
 
 
 def started_clean(store: Store, *, sync_flush: bool, same_boot: bool) -> bool:
-    """Return whether no message that this replica acknowledged before can be missing (KIP-966,
-    S10).
+    """Return whether no acknowledged message can be missing here (KIP-966, S10).
 
     After a crash of the process alone, the operating system still has what was written; after a
     crash of the machine only synced data remains. Bytes that were cut off at recovery may be a

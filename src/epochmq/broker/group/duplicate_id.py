@@ -1,5 +1,4 @@
-"""Duplicate broker id: checks at start whether another broker runs under the same name and id
-(H20).
+"""Duplicate broker id: checks at start that no other broker has the same name and id (H20).
 
 With two such brokers, name servers show clients the one that registered last, so each broker gets a
 part of the messages. The check asks the name servers who is registered, and then asks that address;

@@ -306,7 +306,7 @@ class Membership:
         if self._wants_election() and now >= self._online.at_ms:
             self._online.wait(now)
             assert self.broker_id is not None
-            # A heartbeat first: an election goes by what heartbeats told of the logs.
+            # A heartbeat first: an election compares the logs by the heartbeats.
             beats = [] if self._beats.has_sent_to(active) else self._beat([active], now)
             command = self._messages.elect(self.broker_id, self._wall)
             return beats + self._talk_about(Question.ELECT, command, active, now)
@@ -343,7 +343,7 @@ class Membership:
                 if online.on_registered(command, now, self._wall):
                     effects += [] if self._options.clean_start else [UncleanRecorded()]
                     self._poll_at_ms = now
-                    self._beats.all_due(now)  # an election goes by what heartbeats tell
+                    self._beats.all_due(now)  # an election needs their log state
                     self.view = unelected(self.view, None if self.is_master else self.broker_id)
                     effects += self._see_in(command, answer, now)
         return effects + self._say("online", online.problem)

@@ -40,8 +40,7 @@ class Lease:
         self._may_hold = False
 
     def granted(self, sent_at_ms: int, span_ms: int, *, may_hold: bool = False) -> None:
-        """Extend the lease to `sent_at_ms + span_ms`; never shorten it, because answers may be out
-        of order.
+        """Extend the lease to `sent_at_ms + span_ms`; an older answer never shortens it.
 
         `may_hold`: after its end the master may go on while its whole sync-state set has its
         messages.
@@ -77,8 +76,7 @@ class Lease:
 
     @property
     def hold_span_ms(self) -> int:
-        """How recently each member must have been heard after the lease's end, in ms (ADR 0044); 0
-        means that the master may not go on.
+        """After the lease: how recently (ms) each member must be heard (ADR 0044); 0: stop.
 
         It is above 0 only in an epoch in which a lease was granted.
         """

@@ -1,5 +1,4 @@
-"""Queue locks in strict mode: one client's lock request, decided by the votes of the group's
-members.
+"""Queue locks in strict mode: votes of the group's members decide a client's lock request.
 
 A request takes at most two ballots. This module does no I/O: the service names the members, sends
 the requests and the undo requests, and knows the time. The order matters (INV-31): the broker gives
@@ -40,8 +39,7 @@ def quorum_of(replicas: int, safe: Safeguards = SAFE) -> int:
 
 
 class LockBallot:
-    """Counts one ballot. `own`: the queues that this broker itself votes for; `members`: the
-    members asked.
+    """Counts the votes of one ballot: `own` are this broker's votes, `members` are asked.
 
     `refused`: other queues, for which this broker has no vote left; a majority may be found without
     it. `renewed`: queues that the client already held here; their votes are undone only at members

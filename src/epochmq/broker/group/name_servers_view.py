@@ -1,5 +1,4 @@
-"""Members of this broker's group, as the name servers list them: each server's answer, and all
-together.
+"""The group's members as the name servers list them: one server's answer, and all together.
 
 `ActingService` polls every name server once in `syncBrokerMemberGroupPeriod`, in every role, and
 passes each answer in here; no other part polls. Read the view as `member.acting.core.view` (a plain
@@ -202,8 +201,7 @@ class GroupView:
         return asked[self.majority - 1] if len(asked) >= self.majority else -1
 
     def waits_for(self, now: int) -> str:
-        """Return, for operators, what is missing before this broker may be called alone; "" when
-        nothing is.
+        """Return what is missing for the verdict ALONE, for operators; "" when nothing is.
 
         An empty group is not believed at once, because a name server may have just started.
         """
@@ -224,8 +222,7 @@ class GroupView:
         return self._is_trusted(server, now) and now - server.other_ms >= self._quiet_ms
 
     def headless(self, now: int, times: int) -> int:
-        """Return how many trusted name servers listed this broker and no smaller id `times` in a
-        row.
+        """Count trusted name servers that listed us and no smaller id `times` in a row.
 
         A server is trusted that listed a smaller id before, or that has answered for `quiet_ms`.
         """

@@ -130,8 +130,7 @@ STILL_ACTS_PERIODS = 3
 
 
 class PlainMember:
-    """One broker without controllers; ticked by the broker. It is the `GroupStatus` of the
-    handlers.
+    """A broker's membership without controllers; it is the `GroupStatus` of the handlers.
 
     `ask` registers at all name servers, to read the answer or because the role changed; `again`
     registers at one name server that does not know this broker.
@@ -347,8 +346,7 @@ class PlainMember:
         return 0 if master is None else master.near
 
     def copying(self) -> tuple[int | None, str]:
-        """Return what a slave still lacks of its master, as an amount and a text; (0, "") for
-        nothing.
+        """Return what a slave still lacks of its master, and why; (0, "") for nothing.
 
         A slave that owes progress copies the tables only after the master fetched that progress;
         the master can do that only once name servers list this slave.
@@ -377,8 +375,7 @@ class PlainMember:
         self._ask()
 
     def master_returns(self, master_address: str, ha_address: str, *, hand_over: bool) -> bool:
-        """Handle a 906 of a master that is not online yet; return whether no broker acts for it
-        here.
+        """Handle a 906 of a returning master; return whether this broker is not acting master.
 
         After the hand-over nothing changes the tables here before the master is online, so the
         master gets all of the progress.

@@ -257,8 +257,7 @@ class PreOnline:
         return [GoOnline(why)]
 
     def _has_changed(self, others: Mapping[int, str]) -> bool:
-        """Return whether a member appeared, or moved (H28); calls to a removed member fail by
-        themselves.
+        """Return whether a member appeared, or moved (H28); a lost member's calls just fail.
 
         A slave considers only its master.
         """

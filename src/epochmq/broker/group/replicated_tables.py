@@ -19,8 +19,7 @@ class Tables:
         self._node = node
 
     def apply_topics(self, body: bytes) -> None:
-        """Replace the topics with the master's in one step; topics that the master lacks are
-        removed.
+        """Replace the topics with the master's in one step; topics it lacks are removed.
 
         An empty table comes from a master that lost its own; it removes nothing.
         """

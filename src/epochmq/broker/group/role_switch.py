@@ -39,8 +39,7 @@ class RoleSwitch:
         self._swap(Role.LEARNER if role.learner else Role.SLAVE)
 
     def lead(self, role: BecomeMaster, wall: int) -> list[str]:
-        """Become master when the log is ready for `role.epoch`; return the topics that were
-        recovered.
+        """Become master of `role.epoch`, for which the log is ready; return recovered topics.
 
         Routes compare the tables' state version: the higher epoch is the master (rocketmq#6316).
         """

@@ -1,5 +1,4 @@
-"""Scrub service: searches the log for damage, compares blocks with other replicas, and repairs
-them.
+"""Scrub service: searches the log for damage, compares blocks with replicas, repairs them.
 
 `ScrubCore` plans the search and the requests for repairs. `Comparing` compares what the search has
 read with another replica. The bytes for a repair are read from a member by LOG_READ (34006), and

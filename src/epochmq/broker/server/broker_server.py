@@ -103,8 +103,8 @@ class Broker:
     async def start(self) -> None:
         """Open the store, load the metadata, listen and register.
 
-        Raises, each with one clear line: `StoreInUse`, `StoreDamaged`, `PortInUse`, `ConfigError`
-        and other `EnvironmentFault`s. What was opened before the error is closed again.
+        Raises `StoreInUse`, `StoreDamaged`, `PortInUse`, `ConfigError` and other
+        `EnvironmentFault`s, each with one clear line; closes what was opened before.
         """
         try:
             await self._open()
@@ -256,8 +256,7 @@ class Broker:
         self._ticker = asyncio.get_running_loop().create_task(self._run())
 
     def _open_ways_out(self) -> None:
-        """Create the clients for other brokers: escape bridge, scrubber, and remote message
-        fetch."""
+        """Create the escape bridge, the scrub service, and the fetcher of remote messages."""
         node, options = self.node, self.options
         servers = addresses(options.namesrv_addr)
         self.escape = EscapeService(node, Peers(tls=client_tls(options)), servers)
@@ -334,8 +333,7 @@ class Broker:
             self._save_when_synced(node.offsets)
 
     def _role_changed(self) -> None:
-        """Register the new role at once; answer waiting clients, which then ask again or
-        elsewhere."""
+        """Register the new role at once, and answer the clients that wait for messages."""
         now = self._clock.now_ms()
         self.sink.pops.answer_all(now)
         if hasattr(self, "registrar"):
@@ -351,8 +349,7 @@ class Broker:
             self.registrar.again(address)
 
     def _other_members(self) -> Mapping[int, str]:
-        """Return the group's other members by the name servers, or by their last lists if none is
-        current."""
+        """Return the group's other members, as name servers list them now or listed them last."""
         member = self.member
         acting = member.acting if isinstance(member, PlainMember) else None
         if acting is None:
@@ -371,8 +368,7 @@ class Broker:
         self._table_writer.save(node.pop.orders)
 
     def _save_delays(self) -> None:
-        """Save the delivery progress of the delay levels after the deliveries are synced to the
-        device.
+        """Save the delay levels' progress once the delivered messages are synced to the device.
 
         Otherwise a power failure could undo a delivery but keep its progress: the message is lost.
         """
@@ -418,8 +414,7 @@ class Broker:
     # Stop ------------------------------------------------------------------------------------
 
     async def stop(self, grace_ms: int = 3_000) -> None:
-        """Unregister, answer waiting clients, save everything, close; may be called more than
-        once."""
+        """Unregister, answer waiting clients, save and close; repeated calls do nothing."""
         if self._stopped:
             return
         self._stopped = True

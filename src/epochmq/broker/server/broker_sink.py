@@ -105,8 +105,7 @@ class BrokerSink:
         session_closed(self.node, session)
 
     def receive_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
-        """Take whole frames at `data[start:size]` before they are cut; return how many bytes they
-        had.
+        """Take whole frames at `data[start:size]` before they are cut; return their size.
 
         Returns 0 while a topic is being saved: a send to it may not be answered before that.
         """

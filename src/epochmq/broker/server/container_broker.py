@@ -1,5 +1,4 @@
-"""Options of one broker in a container: allowed paths of its file, and keys that the container
-sets.
+"""Options of one broker in a container: its file's path, and keys that the container sets.
 
 The rules are RocketMQ's: a master has the id 0, a slave a larger one; the replication port is
 listenPort + 1; the network settings are the container's.
@@ -53,8 +52,7 @@ def identity_of(options: BrokerOptions) -> InnerBrokerId:
 
 
 def checked_path(path: str | None, folders: Iterable[str]) -> str:
-    """Return the real path of the file that ADD_BROKER names; `Refused` unless it is below
-    `folders`.
+    """Return the real path of ADD_BROKER's file; `Refused` unless it is below `folders`.
 
     The answer does not show whether a file elsewhere exists.
     """

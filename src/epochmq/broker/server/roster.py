@@ -25,7 +25,7 @@ class InnerBrokerState(Enum):
 
 @dataclass(slots=True)
 class Inner:
-    """One broker; `order` is when it was added, counted from 1."""
+    """One broker; `order` is its position by time of adding, from 1."""
 
     identity: InnerBrokerId
     path: str
@@ -73,8 +73,7 @@ class Roster:
         inner.state, inner.problem = InnerBrokerState.FAILED, problem
 
     def remove(self, identity: InnerBrokerId) -> bool:
-        """Set a broker to STOPPING; return False for a failed one, which is only removed from the
-        list.
+        """Set a broker to STOPPING; return False for a failed one, which is just removed.
 
         Raises `Refused`: 211 for a broker that does not exist, and for one that is starting or
         stopping.

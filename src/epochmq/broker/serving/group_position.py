@@ -57,7 +57,7 @@ class GroupStatus(Protocol):
 
     @property
     def owes_progress(self) -> bool:
-        """Whether this broker stood in for the master, which took nothing back yet."""
+        """Whether this broker acted for the master, which has not copied its progress yet."""
         ...
 
     def options_changed(self) -> None:

@@ -59,12 +59,12 @@ class Serving:
 
     @property
     def rests(self) -> bool:
-        """Whether it would deliver, but for a lease that is over and may yet be renewed."""
+        """Whether it would deliver, but its lease is over and may still be renewed."""
         return ROLES[self.role].secondary and self.delivers_from is None and not self.delivers
 
     @property
     def escapes(self) -> bool:
-        """Whether what it delivers goes to another master: it is an acting master (RIP-32)."""
+        """Whether its deliveries go to another group's master: it is an acting master (RIP-32)."""
         rights = self.rights
         return rights.secondary and not rights.writable
 
