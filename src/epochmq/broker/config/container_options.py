@@ -63,7 +63,7 @@ class ContainerOptions(TlsOptions):
 
 
 def parts(text: str) -> tuple[str, ...]:
-    """The parts of a ':' list, each once."""
+    """Return the parts of a ':'-separated list, each once."""
     return tuple(dict.fromkeys(part.strip() for part in text.split(":") if part.strip()))
 
 
@@ -73,7 +73,8 @@ def load_options(
     env: Mapping[str, str] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> ContainerOptions:
-    """Typed options of a properties file; `ConfigError` has one line for each fault in it."""
+    """Return the options of a properties file; raises `ConfigError` with one line for each
+    fault."""
     ignored = IGNORED | _MORE_IGNORED
     (options,) = load((ContainerOptions,), properties, ignored=ignored, env=env, warn=warn)
     assert isinstance(options, ContainerOptions)

@@ -1,4 +1,4 @@
-"""Options of the parts of a broker that have few: a class for each, a base of `BrokerOptions`."""
+"""Options of the broker's smaller features: one class for each, all bases of `BrokerOptions`."""
 
 from dataclasses import dataclass
 
@@ -70,7 +70,7 @@ _DAY_SEC = 86_400
 _INT_MAX = 2**31 - 1
 _MIB = 1024 * 1024
 PRECISIONS_MS = (100, 200, 500, 1000)
-"""As in RocketMQ; what a second is a multiple of."""
+"""The allowed precisions of the timer, as in RocketMQ; a second is a multiple of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ class TimerKeys:
 
 
 def timer_problems(keys: TimerKeys) -> list[str]:
-    """What the values allow singly, but not together."""
+    """Return the problems of values that are valid alone, but not together."""
     if keys.timer_precision_ms not in PRECISIONS_MS:
         wanted = ", ".join(map(str, PRECISIONS_MS))
         return [f"option 'timerPrecisionMs' must be one of {wanted}"]
@@ -183,10 +183,10 @@ class PopKeys:
 
 
 # Acting keys ---------------------------------------------------------------------------------
-# Options of slave acting master (RIP-32), under RocketMQ's names; none of them with controllers.
+# Options of slave acting master (RIP-32), under RocketMQ's names; not used with controllers.
 #
-# Defaults are RocketMQ's, and with them alone the mode does nothing useful: what is missing is said
-# at start (H12).
+# The defaults are RocketMQ's. With them alone the feature does nothing useful, so the broker logs
+# at start what is missing (H12).
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +225,7 @@ class ActingKeys:
 
 
 def acting_warnings(keys: ActingKeys, *, is_slave: bool, slave_read: bool) -> list[str]:
-    """What makes the mode useless on this broker, a line each."""
+    """Return the settings that make slave acting master useless on this broker, one line each."""
     if not keys.enable_slave_acting_master:
         return []
     lines = []
@@ -244,7 +244,7 @@ def acting_warnings(keys: ActingKeys, *, is_slave: bool, slave_read: bool) -> li
 
 
 # Escape keys ---------------------------------------------------------------------------------
-# Options of escaping to other groups (RIP-32), under RocketMQ's names.
+# Options of the escape bridge to other groups (RIP-32), under RocketMQ's names.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,7 +258,7 @@ class EscapeKeys:
 
 
 def escape_warnings(keys: EscapeKeys, *, stands_in: bool) -> list[str]:
-    """What makes standing in useless on this broker, a line each (H12)."""
+    """Return the settings that make acting useless on this broker, one line each (H12)."""
     if not stands_in or keys.enable_remote_escape:
         return []
     return [
@@ -284,7 +284,7 @@ class LockKeys:
 
 
 def lock_problems(*, strict: bool, replicas: int, acting: bool) -> list[str]:
-    """What is wrong with the values taken together."""
+    """Return the problems of the values taken together."""
     if strict and replicas > 1 and not acting:
         return [
             "option 'lockInStrictMode' with totalReplicas > 1 needs enableSlaveActingMaster: the"
@@ -294,7 +294,7 @@ def lock_problems(*, strict: bool, replicas: int, acting: bool) -> list[str]:
 
 
 # Assign keys ---------------------------------------------------------------------------------
-# Options of shares told by the broker.
+# Options of queue assignment by the broker.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,9 +320,9 @@ class AssignKeys:
 
 
 # Server keys ---------------------------------------------------------------------------------
-# Options of the broker's listening sockets: RocketMQ's netty server keys that have a meaning here.
+# Options of the broker's listening sockets: RocketMQ's netty server keys that apply here.
 #
-# EpochMQ differs in one default: `bindAddress` is loopback, because nothing guards an open port
+# EpochMQ differs in one default: `bindAddress` is loopback, because an open port is unprotected
 # until access control is switched on.
 
 

@@ -1,8 +1,8 @@
-"""RocketMQ's broker keys that EpochMQ does not act on, so that its files can be used as they are.
+"""RocketMQ's broker keys without effect in EpochMQ, so that RocketMQ's files can be used unchanged.
 
-`IGNORED` are accepted with a warning: thread pools, JVM and netty settings, and tuning of parts
-that work otherwise here. `NOT_SERVED` would switch on something that is not there: only the value
-that leaves it off is accepted.
+Keys in `IGNORED` are accepted with a warning: thread pools, JVM and netty settings, and tuning of
+parts that work differently here. Keys in `NOT_SERVED` would switch on a missing feature: only the
+value that leaves it off is accepted.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ NOT_SERVED: Mapping[str, str] = {
     "messageStorePlugIn": "",
     "storeType": "default",
 }
-"""Key and the one value that is accepted."""
+"""Each key, and the one value that is accepted."""
 
 
 def not_served_problems(properties: Mapping[str, str]) -> list[str]:
-    """A line for each key that asks for what is not there."""
+    """Return one line for each key whose value asks for a missing feature."""
     return [
         f"option '{key}' is not served: only '{accepted}' is accepted, not '{properties[key]}'"
         for key, accepted in NOT_SERVED.items()
@@ -52,7 +52,7 @@ _THREADS = """
 _OLD_SAMPLES = """
     abortFile checkTransactionMessageEnable storeCheckpoint storePathConsumeQueue storePathIndex
 """
-"""In sample files that are copied to this day; no release since 4.x has read them."""
+"""Keys in old sample files that are still copied; no release since 4.x reads them."""
 
 _NETTY = """
     channelNotActiveInterval clientAsyncSemaphoreValue clientCallbackExecutorThreads

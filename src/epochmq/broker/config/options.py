@@ -1,11 +1,11 @@
-"""The broker's options: RocketMQ's names, types and defaults, one flat space of keys.
+"""The broker's options: RocketMQ's names, types and defaults, in one flat set of keys.
 
-Defaults that differ from RocketMQ: `bindAddress` (loopback), and with it `brokerIP1` and
-`brokerIP2`, which are loopback too unless an interface is opened; `brokerName` is the host's name
-as there. `autoCreateTopicEnable` is on as there: stock clients in development rely on it.
+Defaults that differ from RocketMQ: `bindAddress` is loopback, and so are `brokerIP1` and
+`brokerIP2` unless an interface is opened. As in RocketMQ, `brokerName` is the host's name, and
+`autoCreateTopicEnable` is on, because standard clients in development rely on it.
 
-What `mutable=True` marks may change at runtime; it is an allow-list of plain values
-(CVE-2023-33246), and everything marked is read where it is used, never copied.
+Options with `mutable=True` may change at runtime. They are an allow-list of plain values
+(CVE-2023-33246), and code reads them where it uses them, without keeping copies.
 """
 
 import dataclasses
@@ -154,7 +154,7 @@ class BrokerOptions(
     )
 
     version: DataVersion = dataclasses.field(default_factory=DataVersion)
-    """No option: steps with each change at runtime, for GET_BROKER_CONFIG."""
+    """Not an option: the version that steps with each change at runtime, for GET_BROKER_CONFIG."""
 
 
 def load_options(
@@ -163,10 +163,10 @@ def load_options(
     env: Mapping[str, str],
     warn: Callable[[str], None] | None = None,
 ) -> BrokerOptions:
-    """The options of a properties file; raises `ConfigError` with every fault in it.
+    """Return the options of a properties file; raises `ConfigError` with every fault in it.
 
-    A key whose value would switch on what is not served is a fault, not a warning: a broker that
-    seems to check passwords must not run without.
+    A value that would switch on a missing feature is a fault, not a warning: a broker that seems to
+    check passwords must not run without checking them.
     """
     problems = not_served_problems(properties)
     try:
@@ -192,7 +192,8 @@ def load_options(
 
 
 def _replication_port_problems(options: BrokerOptions) -> list[str]:
-    """A certificate that clients must show says nothing where the log is given away without one."""
+    """Return the problem of required client certificates when the replication port is open without
+    TLS."""
     demanded = options.tls_mode == ENFORCING and options.tls_need_client_auth == "require"
     bind = options.ha_bind_address or options.bind_address
     if not demanded or is_loopback(bind):
@@ -207,7 +208,7 @@ def _replication_port_problems(options: BrokerOptions) -> list[str]:
 
 def _name_problems(options: BrokerOptions) -> list[str]:
     problems = []
-    # Both become topics, so what topics may be named binds them.
+    # Both names become parts of topic names, so the rules for topic names apply.
     room = limits.TOPIC_LENGTH_MAX - len(names.MEMBER_TOPIC_PREFIX)
     for key, name in (
         ("brokerName", options.broker_name),
@@ -224,14 +225,15 @@ def _name_problems(options: BrokerOptions) -> list[str]:
 
 
 def _acting_problems(options: BrokerOptions) -> list[str]:
-    """Who is master is said by controllers, or by ids and who is alive: not by both."""
+    """Return the problem of using acting masters and controllers together: only one may name the
+    master."""
     if options.enable_slave_acting_master and options.enable_controller_mode:
         return ["option 'enableSlaveActingMaster' cannot be used with 'enableControllerMode'"]
     return []
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach the address."""
+    """Return whether only this machine can reach the address."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
@@ -245,10 +247,10 @@ def resolve(
     host_address: str,
     memory_bytes: int = _MEMORY_BYTES,
 ) -> BrokerOptions:
-    """Fill in what is left to be found out: names, addresses and the ports beside the main one.
+    """Return the options with the missing names, addresses and secondary ports filled in.
 
     `host_address` is an address of this machine that others can reach, `memory_bytes` its RAM.
-    `ConfigError` when that gives no IP address to tell clients.
+    Raises `ConfigError` when no IP address for clients results.
     """
     bind = options.bind_address
     everywhere = bind in ("", "0.0.0.0", "::")
@@ -275,7 +277,7 @@ def resolve(
 def _check_ip1(options: BrokerOptions, ip1: str) -> None:
     try:
         if ip1:
-            pack(ip1, 0)  # every stored message holds it so
+            pack(ip1, 0)  # every stored message contains it in this form
     except BadAddress:
         if options.broker_ip1:
             problem = f"option 'brokerIP1' must be an IP address, not '{ip1}'"
@@ -293,7 +295,7 @@ def _name_from_host(host_name: str) -> str:
 
 
 def reach_warnings(options: BrokerOptions) -> list[str]:
-    """What a resolved configuration lets an operator expect and will not do; a line each."""
+    """Return warnings about settings that do not do what an operator may expect, one line each."""
     lines = []
     if is_loopback(options.bind_address) and not is_loopback(options.broker_ip1):
         lines.append(
@@ -314,7 +316,8 @@ def reach_warnings(options: BrokerOptions) -> list[str]:
 def change_options(
     options: BrokerOptions, properties: Mapping[str, str], wall: int
 ) -> BrokerOptions:
-    """A copy with runtime changes; raises `ConfigError` for what may not change or not so."""
+    """Return a copy with runtime changes; raises `ConfigError` for an immutable option or a bad
+    value."""
     changed = change(options, properties)
     problems = store_problems(changed) + replica_problems(changed, changed.broker_id)
     if problems:

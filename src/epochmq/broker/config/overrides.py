@@ -1,7 +1,7 @@
-"""Runtime changes of options that outlive a restart: config/broker.properties in the store.
+"""Options changed at runtime, kept over restarts: config/broker.properties in the store.
 
-The operator's own file is never written to. Changes lie over it at the next start; a key that the
-allow-list no longer has is left out with a warning, so an old file cannot keep a broker down.
+The operator's own file is never written. At the next start the changes override it; a key that is
+no longer mutable is skipped with a warning, so that an old file cannot prevent a start.
 """
 
 import re
@@ -19,7 +19,7 @@ _ZEROS = b"0" * 8
 
 
 def read_overrides(disk: Disk) -> dict[str, str]:
-    """Key and text of each change; `ConfigError` when the file cannot be read."""
+    """Return key and text of each change; raises `ConfigError` when the file cannot be read."""
     data = disk.read_file(FILE)
     if data is None:
         return {}
@@ -43,7 +43,7 @@ def write_overrides(disk: Disk, changes: Mapping[str, str]) -> None:
 
 
 def _unsealed(data: bytes, found: re.Match[bytes]) -> bytes:
-    """What the checksum is of."""
+    """Return the bytes that the checksum covers."""
     at, end = found.span(1)
     return data[:at] + _ZEROS + data[end:]
 
@@ -51,7 +51,8 @@ def _unsealed(data: bytes, found: re.Match[bytes]) -> bytes:
 def apply_overrides(
     options: BrokerOptions, disk: Disk, wall: int, warn: Callable[[str], None]
 ) -> BrokerOptions:
-    """`options` with what was changed at runtime before."""
+    """Return `options` with the earlier runtime changes; warns about changes that are not valid any
+    more."""
     for key, text in read_overrides(disk).items():
         try:
             options = change_options(options, {key: text}, wall)

@@ -1,7 +1,7 @@
 """Options of replication and of controller mode, under RocketMQ's names (RIP-44).
 
-Two ways to run replicas: the plain one, in which `brokerRole` and `brokerId` say who is the
-master, and controller mode, in which controllers say it and both keys have no say.
+Replicas run in one of two modes: without controllers, `brokerRole` and `brokerId` decide who is
+master; in controller mode the controllers decide it, and both keys have no effect.
 """
 
 from dataclasses import dataclass
@@ -170,12 +170,12 @@ class ReplicaKeys:
 
 
 def addresses(text: str) -> tuple[str, ...]:
-    """The parts of a ';' list, each once."""
+    """Return the parts of a ';'-separated list, each once."""
     return tuple(dict.fromkeys(part.strip() for part in text.split(";") if part.strip()))
 
 
 def replica_problems(keys: ReplicaKeys, broker_id: int) -> list[str]:
-    """What is wrong with the values taken together."""
+    """Return the problems of the values taken together."""
     problems = []
     if keys.in_sync_replicas < keys.min_in_sync_replicas and keys.enable_auto_in_sync_replicas:
         problems.append("option 'inSyncReplicas' must not be less than 'minInSyncReplicas'")

@@ -1,4 +1,4 @@
-"""Options of the message store under RocketMQ's names, and what they are to the store itself."""
+"""Options of the message store under RocketMQ's names, and their translation for the store."""
 
 import re
 from dataclasses import dataclass
@@ -163,7 +163,8 @@ class StoreKeys:
 
 
 def store_problems(keys: StoreKeys) -> list[str]:
-    """What is wrong with the values taken together or in their own small languages."""
+    """Return the problems of the values taken together, and of values with a syntax of their
+    own."""
     problems = []
     if not parse_hours(keys.delete_when):
         problems.append(
@@ -187,7 +188,7 @@ def store_problems(keys: StoreKeys) -> list[str]:
 
 
 def parse_hours(text: str) -> tuple[int, ...]:
-    """The hours in a `deleteWhen`; empty when it is not a list of hours."""
+    """Return the hours in a `deleteWhen`; empty when it is not a list of hours."""
     pieces = [piece.strip() for piece in text.split(";") if piece.strip()]
     if not all(_HOUR.fullmatch(piece) for piece in pieces):
         return ()
@@ -195,7 +196,7 @@ def parse_hours(text: str) -> tuple[int, ...]:
 
 
 def store_options(keys: StoreKeys, commit_log_dir: str = COMMIT_LOG) -> StoreOptions:
-    """The same for the store; `commit_log_dir` as its disk port names it."""
+    """Return the store's own options; `commit_log_dir` is the name that its disk uses."""
     return StoreOptions(
         commit_log_dir=commit_log_dir,
         commit_log_file_bytes=keys.mapped_file_size_commit_log,
@@ -228,7 +229,8 @@ def store_options(keys: StoreKeys, commit_log_dir: str = COMMIT_LOG) -> StoreOpt
 
 
 def log_dir(root: str, configured: str) -> tuple[str, dict[str, str]]:
-    """The commit log's directory as the store's disk names it, and where that name leads to."""
+    """Return the commit log's directory as the store's disk names it, and where that name leads
+    to."""
     if not configured:
         return COMMIT_LOG, {}
     if "," in configured:

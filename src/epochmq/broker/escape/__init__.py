@@ -1,1 +1,1 @@
-"""Writes that go to a living master of another group, where this broker may not write."""
+"""Escape bridge: forwards an acting master's writes to living masters of other groups."""

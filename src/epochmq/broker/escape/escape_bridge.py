@@ -1,21 +1,22 @@
-"""Which master takes which message, what is under way, and what became of it (RIP-32, ADR 0051).
+"""Escape bridge: chooses a master for each message, and tracks each send (RIP-32, ADR 0051).
 
-A put is a batch of messages; each gets exactly one outcome, and the batch is answered once:
+A put is a batch of messages; each message gets exactly one outcome, and the batch is answered once:
 
-- STORED only when a master said SEND_OK, which it says once it holds the message as its own
-  options ask (H14).
-- A master that refuses, or is not reached, is passed over; when none takes a message it waits a
-  little longer each time. Nothing is ever skipped (H13, rocketmq#7577, #7927).
-- When an answer is lost nobody knows whether the message is stored. It is sent again to the same
-  master, as long as that is there, since a repeat is dropped there; after that to another.
-- LATER when no master took anything of a batch for `WAIT_MAX_MS`: who put it, and whoever waits
-  for it, should know. A batch of which something is, or may be, stored is not given up so, for its
-  putter would put all of it again; it is tried until this broker stands in no longer (`stop`).
+- STORED only when a master answered SEND_OK, which it sends once it holds the message as its own
+  options require (H14).
+- A master that refuses or cannot be reached is passed over. When no master takes a message, the
+  message waits a little longer each time. No message is ever skipped (H13, rocketmq#7577, #7927).
+- After a lost answer it is unknown whether the message is stored. The message is sent again to the
+  same master for `FAITHFUL_MS`, because that master drops a repeat; after that to another master.
+- LATER when no master took any message of a batch for `WAIT_MAX_MS`, so that the caller learns of
+  it. A batch of which some message is, or may be, stored is not given up, because its caller would
+  put the whole batch again; it is tried until this broker stops acting (`stop`).
 
-Never ILLEGAL: what one master finds illegal is held for another, and in the end for the own one.
+The outcome is never ILLEGAL: a message that one master finds illegal is kept for another, and in
+the end for this group's own master.
 
-Pure: monotonic `now` comes in, messages to send come out. Callbacks are those of the internal
-writer.
+This module does no I/O: it gets monotonic `now` in ms, and returns the messages to send. The
+callbacks are those of the internal writer.
 """
 
 import heapq
@@ -36,30 +37,31 @@ IN_FLIGHT_MAX = 256
 IN_FLIGHT_BYTES_MAX = 16 * 1024 * 1024
 WAIT_MAX_MS = 3_000
 FAITHFUL_MS = 10_000
-"""How long a message goes to the master again that may have it, and does not answer."""
+"""How long a message goes to the same master again that may have it, but does not answer (ms)."""
 PAUSE_MS, PAUSE_MAX_MS = 200, 10_000
-"""Pause after no master took a message: doubled from the first to the last."""
+"""The pause after no master took a message (ms): it doubles from the first to the second value."""
 UNKNOWN_MS = 50
-"""Pause while the name servers are being asked."""
+"""The pause while the name servers are being asked (ms)."""
 
 
 class SendOutcome(Enum):
-    """What came of sending one message."""
+    """The result of sending one message."""
 
     HELD = auto()
-    """SEND_OK."""
+    """The master answered SEND_OK."""
     WEAK = auto()
-    """In the master's log, but not held as its options ask (FLUSH_DISK_TIMEOUT and the like)."""
+    """The message is in the master's log, but not held as its options require (FLUSH_DISK_TIMEOUT
+    etc.)."""
     REFUSED = auto()
-    """Certainly not taken."""
+    """The master certainly did not store the message."""
     UNREACHED = auto()
-    """Not even sent."""
+    """The message was not sent."""
     LOST = auto()
-    """Sent, and nobody knows."""
+    """The message was sent, and no answer came: it may be stored."""
 
 
 class ForwardItems(NamedTuple):
-    """Send the parcel to the master `name`; report it by `answered`."""
+    """Send the message to the master of group `name`; report the result by `answered`."""
 
     forward_item: ForwardItem
     name: str
@@ -67,12 +69,12 @@ class ForwardItems(NamedTuple):
 
 
 class Escape:
-    """All that one broker hands over to other groups."""
+    """All messages that one broker sends to other groups."""
 
     def __init__(self, own_name: str) -> None:
         self.masters = Masters()
         self.active = False
-        """Whether this broker stands in: masters are kept known before they are needed."""
+        """Whether this broker is acting master; then the list of masters is kept up to date."""
         self._own = own_name
         self._batches: dict[int, ForwardBatch] = {}
         self._plan: list[tuple[int, int, ForwardItem]] = []
@@ -86,7 +88,7 @@ class Escape:
     # Work ------------------------------------------------------------------------------------
 
     def put(self, items: Sequence[ForwardedMessage], done: Done, now: int) -> None:
-        """Hand `items` over; `done` gets their outcomes in order, later or at once."""
+        """Send `items` to other groups; `done` gets their outcomes in order, at once or later."""
         if not items or self._open + len(items) > limits.ESCAPES_MAX:
             done([WriteOutcome.LATER] * len(items))
             return
@@ -104,7 +106,7 @@ class Escape:
             self._push(forward_item, now)
 
     def sends(self, now: int) -> list[ForwardItems]:
-        """What to send now; gives up what nobody took for too long."""
+        """Return the messages to send now; give up batches that no master took for too long."""
         self._give_up(now)
         found: list[ForwardItems] = []
         postponed: list[tuple[int, ForwardItem]] = []
@@ -132,7 +134,7 @@ class Escape:
         return self._flying < IN_FLIGHT_MAX and self._flying_bytes < IN_FLIGHT_BYTES_MAX
 
     def answered(self, send: ForwardItems, verdict: SendOutcome, now: int) -> None:
-        """What came of one send."""
+        """Handle the result of one send."""
         forward_item, name, _ = send
         forward_item.batch.flying -= 1
         self._flying -= 1
@@ -141,7 +143,7 @@ class Escape:
             self.masters.failed(name, now)
         else:
             self.masters.served(name)
-        if forward_item.over:  # nobody stands in any more
+        if forward_item.over:  # this broker acts no longer
             return
         if verdict is SendOutcome.HELD:
             self._counts["stored"] += 1
@@ -165,15 +167,16 @@ class Escape:
         self._push(forward_item, at_ms)
 
     def stop(self) -> None:
-        """This broker stands in no longer: what is not known to be held is LATER."""
+        """Give up all messages: this broker stops acting. Messages not known to be held are
+        LATER."""
         self._plan.clear()
         for batch in list(self._batches.values()):
             self._fail_open(batch)
 
     def choose_pin(self, topic: str, revive_topic: str, now: int) -> int | None:
-        """A revive queue number for check points of `topic`: at which master, and queue 0 there.
+        """Choose a revive queue number for check points of `topic`: a master, and its queue.
 
-        None when no living master has both topics, or it is not known yet.
+        Returns None when no living master has both topics, or when that is not known yet.
         """
         masters = self.masters
         topics = {revive_topic} if is_retry_topic(topic) else {topic, revive_topic}
@@ -190,9 +193,9 @@ class Escape:
         return pinned(place_of(name), self._turn % revive[name])
 
     def maker(self, topic: str, revive_topic: str, now: int) -> str | None:
-        """Where `topic` may be made, as no other group has it: the address of a master that makes
-        topics on first send, and can keep check points; None when there is none, or no need.
-        """
+        """Return the address of a master on which `topic` may be created, because no other group
+        has it: one that creates topics on first send, and can keep check points. None when there is
+        none, or no need."""
         masters = self.masters
         if not masters.want(topic, now) or masters.queues(topic):
             return None
@@ -201,10 +204,10 @@ class Escape:
         name = favourite(f"{self._own}@{topic}", able)
         return None if name is None else masters.addresses[name]
 
-    # What to ask, and when -------------------------------------------------------------------
+    # Name server questions -------------------------------------------------------------------
 
     def asks(self, now: int) -> Wants:
-        """What to ask name servers now."""
+        """Return what to ask the name servers now."""
         if not self.active and not self._batches:
             return Wants(False, [])
         return self.masters.wants(now)
@@ -228,7 +231,8 @@ class Escape:
         }
 
     def oldest_ms(self, now: int) -> int:
-        """How long the oldest message waits that no master holds yet; 0 when there is none."""
+        """Return how long the oldest message that no master holds has waited (ms); 0 when there is
+        none."""
         first = next(iter(self._batches.values()), None)
         return 0 if first is None else now - first.since_ms
 
@@ -243,7 +247,7 @@ class Escape:
         return now + pause
 
     def _choose(self, forward_item: ForwardItem, now: int) -> tuple[str | None, int]:
-        """(the master to send to, 0), or (None, when to choose again)."""
+        """Return (the master to send to, 0), or (None, the time of the next choice in ms)."""
         masters = self.masters
         if forward_item.held_by:
             rest_ms = masters.rests_until(forward_item.held_by)
@@ -264,7 +268,7 @@ class Escape:
         return favourite(forward_item.item.name, awake), 0
 
     def _candidates(self, item: ForwardedMessage, now: int) -> list[str] | None:
-        """Who may take it; None when that is not known yet."""
+        """Return the masters that may take `item`; None when they are not known yet."""
         masters = self.masters
         if not masters.known:
             return None
@@ -282,8 +286,8 @@ class Escape:
         return names or masters.making(now)
 
     def _impatient(self) -> Iterator[ForwardBatch]:
-        """Batches that may be given up, the oldest first: nothing of them was taken, or is under
-        way."""
+        """Iterate over the batches that may be given up, oldest first: no message of them was taken
+        or is being sent."""
         return (batch for batch in self._batches.values() if not (batch.touched or batch.flying))
 
     def _give_up(self, now: int) -> None:

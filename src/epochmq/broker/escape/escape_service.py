@@ -1,7 +1,8 @@
-"""Hands messages over: neighbours in the process first, then living masters by SEND_MESSAGE_V2.
+"""Sends the escape bridge's messages: to masters in this process, or by SEND_MESSAGE_V2 to others.
 
-One task a message, all through one connection to each master: many are under way at once. Asks
-name servers who the masters are and where topics are, while there is something to hand over.
+Each message is one task, and all messages to a master share one connection, so that many are in
+flight at once. While there are messages to send, the service asks name servers for the masters and
+for the routes of topics.
 """
 
 import asyncio
@@ -36,10 +37,11 @@ from epochmq.wire.headers.send_headers import EndTransactionHeader
 from epochmq.wire.headers.topic_headers import creation
 
 SEND_TIMEOUT_MS = 5_000
-"""Longer than a master waits for its replicas: its own answer says more than silence."""
+"""Longer than a master waits for its replicas, because its own answer says more than a timeout
+(ms)."""
 ASK_TIMEOUT_MS = 3_000
 MAKE_PAUSE_MS = 1_000
-"""Between two tries to make topics."""
+"""The pause between two attempts to create topics (ms)."""
 _WEAK = frozenset(
     {
         ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -52,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 class EscapeService:
-    """`Route` of what a broker may not write itself; ticked by the broker."""
+    """The write `Route` of a broker that may not write itself; ticked by the broker."""
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class EscapeService:
         self.core = Escape(options.broker_name)
         self.neighbours: ContainerBrokers = neighbours or NobodyNear()
         self.near = 0
-        """Messages that neighbours took."""
+        """The number of messages that masters in this process took."""
         self._node = node
         self._peers = peers
         self._addresses = list(addresses)
@@ -97,7 +99,8 @@ class EscapeService:
             done([WriteOutcome.LATER] * len(drafts))
 
     def _near(self, items: Sequence[ForwardedMessage]) -> Neighbour | None:
-        """The neighbour that takes all of them; they are of one kind, mostly of one topic."""
+        """Return the master in this process that takes all items; they are of one kind, mostly of
+        one topic."""
         wanted = items[0]
         masters = {near.name: near for near in self.neighbours.masters()}
         if wanted.where is Where.PINNED:
@@ -115,7 +118,8 @@ class EscapeService:
         return counted
 
     def choose_pin(self, topic: str) -> int | None:
-        """The revive queue number for check points of `topic`; None when nobody can keep them."""
+        """Return the revive queue number for check points of `topic`; None when no master can keep
+        them."""
         node = self._node
         masters = {near.name: near for near in self.neighbours.masters() if near.accepts(topic)}
         name = favourite(f"{node.options.broker_name}@{topic}", masters)
@@ -131,7 +135,8 @@ class EscapeService:
         return found
 
     def _make_topic(self, topic: str, now: int) -> None:
-        """A master without the topic drops a check point of it, or nobody pops there (H17)."""
+        """Create `topic` at a master: a master without the topic drops its check points, or no
+        client pops there (H17)."""
         config = self._node.topics.get(topic)
         address = self.core.maker(topic, self._node.pop.topic, now)
         if config is None or address is None or now < self._make_ms:
@@ -152,7 +157,7 @@ class EscapeService:
     # Work ------------------------------------------------------------------------------------
 
     def tick(self, now: int) -> None:
-        """Send what is due, ask what is to be asked; each runs by itself."""
+        """Send the messages and the questions that are due; each runs as a task."""
         rights = self._node.serving.rights
         stands_in = rights.secondary and not rights.writable
         core = self.core
@@ -173,14 +178,14 @@ class EscapeService:
         return self.core.next_deadline()
 
     async def close(self) -> None:
-        """Nothing is handed over any more; who waits hears LATER."""
+        """Stop sending; open messages get the outcome LATER."""
         self._stopped = True
         self.core.stop()
         await self._tasks.close()
         await self._peers.close()
 
     def figures(self, now: int) -> dict[str, str]:
-        """For GET_BROKER_RUNTIME_INFO."""
+        """Return the figures for GET_BROKER_RUNTIME_INFO."""
         found = self.core.statistics()
         return {
             "epochmqEscapeWaiting": str(found["waiting"]),
@@ -243,7 +248,8 @@ class EscapeService:
         return SendOutcome.WEAK if answer.code in _WEAK else SendOutcome.REFUSED
 
     def end_elsewhere(self, header: AnyEnd, key: str, answer: Answer) -> bool:
-        """End a transaction whose half message was handed over, there; False when nobody knows."""
+        """End a transaction at the master that got its half message; return False when that is
+        unknown."""
         found = self._halves.follow(header, key)
         if found is None or self._stopped:
             return False
@@ -275,7 +281,7 @@ class EscapeService:
         self._soon()
 
     def _others(self, cluster: ClusterInfo) -> dict[str, str]:
-        """Masters of the other groups of this cluster (rocketmq#7923, H15)."""
+        """Return the masters of the other groups of this cluster (rocketmq#7923, H15)."""
         options = self._node.options
         names = cluster.cluster_addr_table.get(options.broker_cluster_name, ())
         groups = {name: cluster.broker_addr_table.get(name) for name in names}
@@ -302,7 +308,7 @@ class EscapeService:
         self._soon()
 
     async def _ask(self, command: Command) -> Command | None:
-        """The answer of the first name server that gives one."""
+        """Return the answer of the first name server that answers; None when none does."""
         for address in self._addresses:
             try:
                 return await self._peers.invoke(address, command, ASK_TIMEOUT_MS)
@@ -312,7 +318,7 @@ class EscapeService:
 
 
 def writable(route: TopicRouteData) -> dict[str, int]:
-    """Queues that may be written to, by group."""
+    """Return the number of writable queues of each group in `route`."""
     return {
         data.broker_name: data.write_queue_nums
         for data in route.queue_datas

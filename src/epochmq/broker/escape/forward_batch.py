@@ -1,4 +1,4 @@
-"""Messages on their way to another master, and how the whole of a put is answered once."""
+"""Messages that the escape bridge forwards to another master: batches, requests, half messages."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -29,23 +29,23 @@ from epochmq.wire.headers.send_headers import EndTransactionHeader, SendHeaderV2
 
 
 class Where(Enum):
-    """Which masters may take a message."""
+    """The masters that may take a message."""
 
     TOPIC = auto()
-    """Those that have its topic; if none has, those that make topics on first send (TBW102)."""
+    """Masters that have its topic; if none has, those that create topics on first send (TBW102)."""
     ANY = auto()
-    """Every one: a group's retry topic is made by whoever is sent to."""
+    """Every master: a master creates a group's retry topic on the first send to it."""
     ONE = auto()
-    """Of those that have its topic always the same, as long as it is there."""
+    """Always the same one of the masters that have its topic, while that master is there."""
     PINNED = auto()
-    """The one that `place` names."""
+    """The master that `place` names."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardedMessage:
-    """One message to hand over; `size` in bytes bounds what is under way.
+    """One message to forward; its `size` in bytes counts against the limit in flight.
 
-    `name` is its ESCAPE_ID, empty where it needs none: repeats go to the same master by it.
+    `name` is its ESCAPE_ID, by which repeats go to the same master; empty where none is needed.
     """
 
     draft: Draft
@@ -57,16 +57,16 @@ class ForwardedMessage:
 
 
 class ForwardBatch:
-    """What came in one put; `done` hears once, when each of its messages has an outcome."""
+    """The messages of one put; `done` is called once, when each message has an outcome."""
 
     __slots__ = ("_done", "_open", "flying", "forward_items", "outcomes", "since_ms", "touched")
 
     def __init__(self, items: Sequence[ForwardedMessage], first: int, done: Done, now: int) -> None:
         self.since_ms = now
         self.touched = False
-        """Whether a peer holds, or may hold, anything of it."""
+        """Whether a master holds, or may hold, any message of the batch."""
         self.flying = 0
-        """How many of it are under way."""
+        """The number of its messages in flight."""
         self.outcomes: list[WriteOutcome | None] = [None] * len(items)
         self.forward_items = [
             ForwardItem(self, number, first + number, item) for number, item in enumerate(items)
@@ -79,7 +79,7 @@ class ForwardBatch:
         return not self._open
 
     def set_outcome(self, number: int, outcome: WriteOutcome) -> None:
-        """The outcome of one; the first counts."""
+        """Set the outcome of one message; only the first outcome counts."""
         if self.outcomes[number] is not None:
             return
         self.outcomes[number] = outcome
@@ -89,7 +89,7 @@ class ForwardBatch:
 
 
 class ForwardItem:
-    """One message until a peer holds it. `id` is its number among all of this process."""
+    """One message until a master holds it; `id` numbers the messages of this process."""
 
     __slots__ = ("batch", "failures", "held_by", "id", "item", "lost_at_ms", "number", "refused_by",
                  "tries")  # fmt: skip
@@ -103,13 +103,13 @@ class ForwardItem:
         self.item = item
         self.tries = 0
         self.failures = 0
-        """Rounds in which no master took it."""
+        """The number of rounds in which no master took it."""
         self.held_by = ""
-        """The master that has it, or may have it: a repeat is dropped there."""
+        """The master that has it, or may have it; that master drops a repeat."""
         self.lost_at_ms = 0
-        """When an answer of that one was lost."""
+        """When that master's answer was lost (ms)."""
         self.refused_by: set[str] = set()
-        """Masters that refused it in this round."""
+        """The masters that refused it in this round."""
 
     @property
     def over(self) -> bool:
@@ -120,25 +120,26 @@ class ForwardItem:
 
 
 # Forward request -----------------------------------------------------------------------------
-# A draft as SEND_MESSAGE_V2 carries it to another master, which does with it what we would have.
+# A message as a SEND_MESSAGE_V2 request to another master, which treats it as this group's
+# master would.
 #
-# What the draft's way through the own internal writer skips, a send must not bring back: a level
-# or a time that was kept already (DELAY, TIMER_...) is taken off, as upstream does for the
-# level; one that goes on waiting, or a consumer sent back just now, keeps it. `ESCAPE_ID` marks
-# the message: a master of ours drops a repeat by it and does not store it; any other keeps it as
-# it keeps every property.
+# The request must not repeat a step that the internal writer skips: a delay level or a delivery
+# time whose wait is over (DELAY, TIMER_...) is removed, as RocketMQ does for the level. A message
+# that still waits, or that a consumer has just sent back, keeps it. `ESCAPE_ID` marks the message:
+# an EpochMQ master uses it to drop a repeat and does not store it; any other broker stores it like
+# every property.
 
 
 DEFAULT_QUEUES = 8
-"""Queues that a topic gets which is made by our send, as upstream asks for."""
+"""The number of queues of a topic that our send creates, as in RocketMQ's request."""
 ANY_QUEUE = -1
-"""The master chooses: it knows its queues best."""
+"""The receiving master chooses the queue: it knows its queues best."""
 _KEPT_TIMES = (prop.DELAY, prop.TIMER_DELAY_SEC, prop.TIMER_DELAY_MS, prop.TIMER_DELIVER_MS)
 _MARK_ROOM = 256
 
 
 def item_of(draft: Draft, broker: str) -> ForwardedMessage | None:
-    """Where a draft of group `broker` may go; None when it belongs in the own log only."""
+    """Return where a message of group `broker` may go; None when it belongs in the own log only."""
     topic = draft.topic
     size = len(draft.body) + len(draft.properties)
     if topic in names.NOT_SENDABLE_TOPICS or draft.sys_flag & INNER_BATCH:
@@ -150,7 +151,7 @@ def item_of(draft: Draft, broker: str) -> ForwardedMessage | None:
         return ForwardedMessage(draft, topic, size, Where.PINNED, unpinned(draft.queue_id)[0])
     where = Where.TOPIC
     if topic == names.TIMER_TOPIC:
-        where = Where.ONE  # where it meets those that take it back (TIMER_DEL_UNIQKEY)
+        where = Where.ONE  # at the master of the messages that cancel it (TIMER_DEL_UNIQKEY)
     elif names.is_retry_topic(topic) or names.is_dlq_topic(topic):
         where = Where.ANY
     return ForwardedMessage(draft, topic, size, where, name=_name(draft, broker))
@@ -170,7 +171,7 @@ def _name(draft: Draft, broker: str) -> str:
 
 
 def forward_request(item: ForwardedMessage, group: str) -> Command:
-    """The request that hands `item` over; `group` sends what has no producer group of its own."""
+    """Return the request for `item`; `group` is the producer group of messages without one."""
     draft = item.draft
     properties = decode_bytes(draft.properties)
     waits = item.where in (Where.PINNED, Where.ONE)
@@ -196,7 +197,7 @@ def forward_request(item: ForwardedMessage, group: str) -> Command:
         properties=text,
         reconsumeTimes=draft.reconsume_times,
         unitMode=False,
-        # A retry was counted where it was consumed; nobody else gives it up.
+        # The retry was counted where it was consumed; the other master must not give it up.
         maxReconsumeTimes=RETRIES_UNLIMITED,
         batch=False,
     )
@@ -204,9 +205,9 @@ def forward_request(item: ForwardedMessage, group: str) -> Command:
 
 
 def level_to_wait(draft: Draft) -> int:
-    """The level that a message still has to wait that a consumer sent back; 0 for any other.
+    """Return the delay level that a message sent back by a consumer still waits for; otherwise 0.
 
-    What has waited names the place it waited for (REAL_TOPIC).
+    A message that has waited has the property REAL_TOPIC.
     """
     if not names.is_retry_topic(draft.topic):
         return 0
@@ -223,16 +224,17 @@ def _queue(item: ForwardedMessage) -> int:
 
 
 def here(draft: Draft) -> Draft:
-    """It for a store of this process: a pinned queue by its own number."""
+    """Return the message for a store in this process: a pinned queue gets its own number."""
     if not is_pinned(draft.queue_id):
         return draft
     return msgspec.structs.replace(draft, queue_id=unpinned(draft.queue_id)[1])
 
 
 # Handed over halves --------------------------------------------------------------------------
-# Where half messages went that were handed over, so that an end that comes later follows them.
+# Remembers to which masters half messages were forwarded, so that a later commit or rollback
+# follows them.
 #
-# In memory: what is forgotten is asked for by the master that has it.
+# It is kept in memory: for a forgotten one, the master that has it asks the producer.
 
 
 class _Place(NamedTuple):
@@ -243,13 +245,13 @@ class _Place(NamedTuple):
 
 
 class HandedOverHalves:
-    """By producer group and UNIQ_KEY, the newest so many."""
+    """Places of half messages by producer group and UNIQ_KEY; only the newest are kept."""
 
     def __init__(self) -> None:
         self._places: OrderedDict[tuple[str, str], _Place] = OrderedDict()
 
     def note(self, item: ForwardedMessage, address: str, answer: Command) -> None:
-        """A master holds `item`, which may be a half message; its answer says where."""
+        """Remember the place of `item` from the master's answer, if it is a half message."""
         if not item.draft.sys_flag & TX_PREPARED:
             return
         properties = decode_bytes(item.draft.properties)
@@ -264,7 +266,8 @@ class HandedOverHalves:
             self._places.popitem(last=False)
 
     def follow(self, header: AnyEnd, key: str) -> tuple[str, EndTransactionHeader] | None:
-        """The address, and the end as it is to be asked for there; None for one that is unknown."""
+        """Return the master's address and the end request for it; None when the half message is
+        unknown."""
         place = self._places.get((header.producerGroup, key))
         if place is None:
             return None

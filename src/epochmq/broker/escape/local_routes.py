@@ -1,8 +1,8 @@
-"""Masters of other groups in the same process (broker container): they come before remote ones.
+"""Masters of other groups in the same process (broker container): preferred to remote ones.
 
-A local escape needs no request, and no switch. The test is the same as
-for a remote master (H15): it is of this cluster, may be written now, and has the topic, or makes
-it as a send would.
+A local escape needs no request and no option. A local master must meet the same conditions as a
+remote one (H15): it belongs to this cluster, may be written now, and has the topic or creates it as
+a send would.
 """
 
 from collections.abc import Sequence
@@ -33,39 +33,39 @@ DEFAULT_QUEUES = 8
 
 
 class Neighbour(Protocol):
-    """One master in this process."""
+    """One master of another group in this process."""
 
     @property
     def name(self) -> str:
-        """Its group."""
+        """The name of its group."""
         ...
 
     def accepts(self, topic: str) -> bool:
-        """Whether messages for `topic` can be put there now."""
+        """Return whether messages for `topic` can be put there now."""
         ...
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
-        """As `Route.put`; topics were asked for by `accepts`."""
+        """Write the messages, as `Route.put`; their topics were checked by `accepts`."""
         ...
 
 
 class ContainerBrokers(Protocol):
-    """Who else is in this process; a container gives it to each of its brokers."""
+    """The other brokers of this process; a container passes it to each of its brokers."""
 
     def masters(self) -> Sequence[Neighbour]:
-        """Masters of other groups of the same cluster that may be written to now."""
+        """Return the masters of other groups of the same cluster that may be written now."""
         ...
 
 
 class NobodyNear:
-    """A broker that is alone in its process."""
+    """The neighbours of a broker that is alone in its process: none."""
 
     def masters(self) -> Sequence[Neighbour]:
         return ()
 
 
 class NodeNear:
-    """A `Neighbour` over a broker of this process."""
+    """A `Neighbour` that writes into a broker of this process."""
 
     def __init__(self, node: BrokerContext) -> None:
         self._node = node
@@ -80,7 +80,7 @@ class NodeNear:
 
     @property
     def may_write(self) -> bool:
-        """Whether it is a master that serves."""
+        """Whether the broker is a master that serves now."""
         rights = self._node.serving.rights
         return rights.writable and rights.changes
 
@@ -115,7 +115,8 @@ class NodeNear:
         node.announce()
 
     def _placed(self, draft: Draft) -> Draft:
-        """It in a queue that this broker has; a half message as one of ours."""
+        """Return the message in a queue that this broker has; a half message becomes one of this
+        broker."""
         node = self._node
         config = node.topics.get(draft.topic)
         queues = 1 if config is None else config.write_queue_nums

@@ -1,7 +1,7 @@
-"""The living masters of the cluster's other groups, which topics they have, and who rests.
+"""Living masters of the cluster's other groups: addresses, topics, and recent failures.
 
-Fed with what name servers say; `wants` says what to ask them. An answer that says less than the
-one before, and no answer, are not the same: on no answer what is known stays.
+The name servers' answers are passed in; `wants` returns what to ask. An answer that lists less
+replaces the earlier one; without an answer the earlier one stays.
 """
 
 from collections.abc import Mapping
@@ -14,17 +14,19 @@ from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.model.revive_routing import place_of
 
 REFRESH_MS = 2_000
-"""How old masters and topics may be while something is to be handed over."""
+"""The greatest age of the lists of masters and topics while messages are being sent (ms)."""
 AGAIN_MS = 300
-"""Pause after a question that was not answered, and between two askings in any case."""
+"""The pause after a question without an answer, and the least pause between two questions (ms)."""
 REST_MS, REST_MAX_MS = 200, 5_000
-"""How long a master that was not reached is left alone: doubled from the first to the last."""
+"""How long an unreachable master gets no messages (ms): it doubles from the first to the second
+value."""
 FORGET_MS = 600_000
-"""A topic that nothing was handed over to for so long is asked for no more."""
+"""The name servers are not asked for a topic any more when no message went to it for so long
+(ms)."""
 
 
 class Wants(NamedTuple):
-    """Questions to the name servers: the cluster's groups, and where topics are."""
+    """Questions to the name servers: the cluster's groups, and the routes of topics."""
 
     groups: bool
     topics: list[str]
@@ -37,7 +39,7 @@ class _TopicMasters:
     asking: bool = False
     known: bool = False
     queues: Mapping[str, int] = field(default_factory=dict)
-    """Queues that may be written to, by group."""
+    """The number of writable queues, by group."""
 
 
 @dataclass(slots=True)
@@ -47,13 +49,13 @@ class _Rest:
 
 
 class Masters:
-    """`now` is monotonic ms."""
+    """The known masters and topics; `now` is monotonic ms."""
 
     def __init__(self) -> None:
         self.addresses: dict[str, str] = {}
-        """Address by name of the group."""
+        """The master's address, by group name."""
         self.known = False
-        """Whether name servers ever said who there is."""
+        """Whether a name server has ever listed the groups."""
         self._topics: dict[str, _TopicMasters] = {}
         self._rests: dict[str, _Rest] = {}
         self._due_ms = 0
@@ -62,7 +64,7 @@ class Masters:
     # What name servers say -------------------------------------------------------------------
 
     def wants(self, now: int) -> Wants:
-        """What to ask now; each is to be answered by `came` or `failed`."""
+        """Return what to ask now; report each result by the `..._came` and `..._failed` methods."""
         for topic in [t for t, k in self._topics.items() if now - k.wanted_at_ms >= FORGET_MS]:
             if not self._topics[topic].asking:
                 del self._topics[topic]
@@ -76,13 +78,13 @@ class Masters:
         return Wants(groups, topics)
 
     def groups_came(self, addresses: Mapping[str, str], now: int) -> None:
-        """The masters of the other groups, address by name."""
+        """Record the masters of the other groups, address by group name."""
         self._asking = False
         self.known = True
         self._due_ms = now + REFRESH_MS
         for name, address in addresses.items():
             if self.addresses.get(name) != address:
-                self._rests.pop(name, None)  # a new one is not guilty
+                self._rests.pop(name, None)  # a new address starts without failures
         self.addresses = dict(addresses)
         self._rests = {name: rest for name, rest in self._rests.items() if name in addresses}
 
@@ -103,22 +105,22 @@ class Masters:
             known.due_ms = now + AGAIN_MS
 
     def look_again(self, now: int) -> None:
-        """Something was not as it is known here: ask soon."""
+        """Ask again soon: an answer of a master did not match what is known here."""
         self._due_ms = min(self._due_ms, now + AGAIN_MS)
         for known in self._topics.values():
             known.due_ms = min(known.due_ms, now + AGAIN_MS)
 
     def next_deadline(self) -> int | None:
-        """When `wants` answers something."""
+        """Return when `wants` has a question (ms)."""
         due = [known.due_ms for known in self._topics.values() if not known.asking]
         if not self._asking:
             due.append(self._due_ms)
         return min(due, default=None)
 
-    # Who may take what -----------------------------------------------------------------------
+    # Masters for a topic ---------------------------------------------------------------------
 
     def want(self, topic: str, now: int) -> bool:
-        """Keep it known where `topic` is; whether it is known, and who the masters are."""
+        """Keep the route of `topic` up to date; return whether it and the masters are known."""
         known = self._topics.get(topic)
         if known is None:
             if len(self._topics) >= limits.ROUTES_WATCHED_MAX:
@@ -128,37 +130,38 @@ class Masters:
         return known.known and self.known
 
     def queues(self, topic: str) -> dict[str, int]:
-        """How many queues of `topic` can be written to at each living master that has any."""
+        """Return the number of writable queues of `topic` at each living master that has any."""
         known = self._topics.get(topic)
         if known is None:
             return {}
         return {name: known.queues[name] for name in self.addresses if known.queues.get(name, 0)}
 
     def making(self, now: int) -> list[str] | None:
-        """Masters that make a topic on the first send to it; None when that is not known yet."""
+        """Return the masters that create a topic on the first send to it; None when not known
+        yet."""
         return list(self.queues(DEFAULT_TOPIC)) if self.want(DEFAULT_TOPIC, now) else None
 
     def at(self, place: int) -> str | None:
-        """The master that a pin names."""
+        """Return the master that a pinned queue number names."""
         return next((name for name in self.addresses if place_of(name) == place), None)
 
-    # Who rests -------------------------------------------------------------------------------
+    # Failures --------------------------------------------------------------------------------
 
     def rests_until(self, name: str) -> int:
-        """Until when a master is left alone; 0 when it is not."""
+        """Return until when a master gets no messages (ms); 0 when it gets them."""
         rest = self._rests.get(name)
         return 0 if rest is None else rest.until_ms
 
     def failed(self, name: str, now: int) -> None:
-        """It was not reached, or said nothing."""
+        """Note that a master was not reached, or did not answer."""
         rest = self._rests.get(name)
         if rest is not None and rest.until_ms > now:
-            return  # another of those that were under way together
+            return  # a send of the same time failed already
         failures = 0 if rest is None else rest.failures + 1
         pause = backoff_ms(failures, REST_MS, REST_MAX_MS)
         self._rests[name] = _Rest(failures, now + pause)
         self.look_again(now)
 
     def served(self, name: str) -> None:
-        """It answered."""
+        """Note that a master answered."""
         self._rests.pop(name, None)

@@ -1,1 +1,1 @@
-"""A broker in its group: membership, registration, copied tables, acting masters."""
+"""The broker's place in its group: membership, registration, metadata sync, acting master."""

@@ -1,26 +1,30 @@
-"""When a slave stands in for its master, and when it ceases to (RIP-32, with H1 to H3 closed).
+"""Acting master: decides when a slave acts for a master that is gone (RIP-32; closes H1 to H3).
 
-Upstream acts on one poll of one name server. Here a slave takes the acting role only when
+RocketMQ decides by one poll of one name server. Here a slave becomes acting master only when
 
-- a majority of all configured name servers, `CONFIRMATIONS` times in a row, named it and no
-  smaller id, and each of them is believed (see `name_servers_view.py`: not one that was just
-  started);
-- after that the master, asked at the last address anybody told, does not say that it serves;
-- the progress of another slave that stood in until now was taken, if it can be reached;
-- the master's tables were copied once, for a log without its topics is of no use (S15).
+- a majority of all configured name servers, `CONFIRMATIONS` times in a row, lists this slave and no
+  smaller broker id, and each of these name servers is trusted (see `name_servers_view.py`: a name
+  server that has just started is not);
+- after that the master, asked at its last known address, does not answer that it serves;
+- this slave has fetched the progress of any other slave that was acting master until now, as far as
+  that slave can be reached;
+- this slave has copied the master's tables once, because a log without its topics is useless (S15).
 
-It ceases at once when any name server shows a smaller id that it did not show before, when the
-master answers that it serves, when the master hands over (`step_down`), and when no majority has
-confirmed its place for `not_active_ms`: by then others may have taken it.
+An acting master stops acting at once when a name server lists a smaller broker id that it did not
+list before, when the master answers that it serves, when the returning master asks for the
+hand-over (`step_down`), and when no majority has confirmed this broker's place for `not_active_ms`:
+by then another slave may have become acting master.
 
-A master that stood still for `not_active_ms`, or that no majority knew for so long while no slave
-copied from it, may have been stood in for: it is to come back as after a restart (H1). Shorter
-ones it cannot know of by itself, so whoever stood in says so: a slave that ceased although the
-master did not take its progress back (`owes`) copies no tables, asks the master once a period and
-answers `stoodIn` when that asks back; then the master returns through it (INV-29).
+A slave may have acted for a master whose process was suspended for `not_active_ms`, or that no
+majority listed for that long while no slave copied from it. Such a master comes back as after a
+restart (H1). A master cannot notice a shorter absence itself, so the slave reports it: a slave that
+stopped acting before the master copied its progress (`owes`) copies no tables, probes the master
+once a period, and answers `stoodIn` when the master probes it. Then the master returns through
+pre-online (INV-29).
 
-A name server that does not know this broker is told at once (H2), whatever the role. Pure:
-monotonic ms; the shell sends, and reports what came.
+A broker that learns that a name server does not know it registers there at once, in every role
+(H2). This module does no I/O: times are monotonic ms; `ActingService` sends the requests and
+reports the answers.
 """
 
 from dataclasses import dataclass
@@ -41,14 +45,15 @@ from epochmq.wire.headers.admin_headers import ExchangeHAInfoHeader
 from epochmq.wire.headers.namesrv_headers import BrokerHeartbeatHeader, QueryDataVersionHeader
 
 # Acting effects ------------------------------------------------------------------------------
-# What the core of an acting slave wants done.
+# The actions that the core of the acting master asks the service to carry out.
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """Tell the name server at `address` that we live.
+    """Send a heartbeat to the name server at `address`.
 
-    `asked`: it answers whether it knows what we registered; report that to `beaten`.
+    `asked`: the name server answers whether it knows what this broker registered; report that
+    answer to `beaten`.
     """
 
     address: str
@@ -58,7 +63,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """Ask the name server at `address` for the group's members; report `polled` once."""
+    """Ask the name server at `address` for the group's members; report `polled` exactly once."""
 
     address: str
     command: Command
@@ -66,7 +71,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Ask the master itself; report `probed` once, with the same effect."""
+    """Ask the broker at `address` whether it serves; report `probed` once, with this effect."""
 
     address: str
     command: Command
@@ -75,37 +80,38 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class RegisterFully:
-    """Register fully at this name server, now: it does not know us (H2)."""
+    """Send a full registration to this name server at once: it does not know this broker (H2)."""
 
     address: str
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Take the acting role."""
+    """Become the acting master."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class FetchProgress:
-    """Fetch the progress of those members that were acting master; report `took` once."""
+    """Fetch the progress of those members at `addresses` that were acting master; report `took`
+    once."""
 
     addresses: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Cease:
-    """Be an ordinary slave again, at once."""
+    """Stop acting at once: become an ordinary slave again."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """As a master: come back through the group, for somebody may have stood in meanwhile.
+    """As a master, return through the group: a slave may have acted for this master meanwhile.
 
-    `address`: of the member that says so, if one does.
+    `address`: the address of the slave that reports this; empty when no slave did.
     """
 
     why: str
@@ -114,7 +120,7 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class ActingReport:
-    """One line for the log, when something changed."""
+    """One line for the log, emitted when something changed."""
 
     text: str
 
@@ -128,13 +134,13 @@ Effect = Beat | Poll | Probe | RegisterFully | Act | FetchProgress | Cease | Ret
 MASTER_ID = 0
 CONFIRMATIONS = 3
 CONFIRM_MS = 200
-"""Pace of questions while the master may be gone; else that of the options."""
+"""Poll interval while the master may be gone; otherwise `poll_ms` of the options applies."""
 MISSING = "missing"
 REGISTER_AGAIN_MS = 5_000
-"""A name server that still does not know us after we registered is not told faster than this, but
-twice before somebody may believe that nobody is there (`not_active_ms`)."""
+"""The shortest time between two full registrations at a name server that still does not know this
+broker. It leaves time for two of them before `not_active_ms` ends."""
 BEATS_PER_TIMEOUT = 3
-"""Heartbeats that fit into the time after which a name server forgets us, at least."""
+"""The least number of heartbeats within the time after which a name server removes a broker."""
 UNSEEN = "unseen"
 OLD_SERVER = "does not know GET_BROKER_MEMBER_GROUP: set compatibleWithOldNameSrv=true"
 
@@ -143,7 +149,7 @@ Effects = list[Effect]
 
 @dataclass(frozen=True, slots=True)
 class ActingOptions:
-    """Who we are, and the paces, in ms."""
+    """This broker's identity, and its intervals in ms."""
 
     cluster: str
     name: str
@@ -156,7 +162,8 @@ class ActingOptions:
 
 
 class Acting:
-    """One member's part. `ready`, `able` and `registers` are the shell's to set."""
+    """Decides for one member; the service sets `ready`, `able`, `registers`, `linked` and
+    `owes`."""
 
     def __init__(self, options: ActingOptions, servers: tuple[str, ...], now: int) -> None:
         self._options = options
@@ -164,22 +171,22 @@ class Acting:
         self.ready = False
         """Whether the master's tables were copied once."""
         self.able = True
-        """Whether the store can be read and kept; a slave whose disk failed is of no use."""
+        """Whether the store can be read and written; a slave whose disk failed must not act."""
         self.registers = True
-        """Whether name servers may know of us (not before a master is online again)."""
+        """Whether name servers may list this broker (not before a master is online again)."""
         self.acting = False
         self.linked = False
-        """As a master: whether a slave copies from here, so that it reaches us."""
+        """As a master: whether a slave copies from this broker, so that the slave can reach it."""
         self._ticked_at = now
         self._beat_at = now
         self._poll_at = dict.fromkeys(servers, now)
         self._polling: dict[str, int] = {}
-        """Name servers that have not answered yet, and when they were asked."""
+        """Name servers that have not answered the current poll, and when it was sent (ms)."""
         self._registered_at: dict[tuple[str, str], int] = {}
         self._probe_at = now
         self._probing = False
         self._sure_since: int | None = None
-        """Since when all but the master's own silence speaks for acting."""
+        """Since when everything except the master's own answer speaks for acting (ms)."""
         self._taking_since: int | None = None
         """The `_sure_since` for which the progress of other members is being fetched."""
         self._took_since: int | None = None
@@ -187,10 +194,10 @@ class Acting:
         self._confirmed_at = now
         self._held_until = now
         self.owes = False
-        """As a slave: whether the master has yet to take back what was done here for it; the shell
-        sets it again after a restart."""
+        """As a slave: whether the master has not yet copied the progress made here for it. The
+        service sets it again after a restart."""
         self._served_since: int | None = None
-        """Since when the master says that it serves, and takes nothing back."""
+        """Since when the master answers that it serves but does not copy the progress (ms)."""
         self._asks_members = False
         self._hinted_at = now - CONFIRM_MS
         self._said: dict[str, str] = {}
@@ -199,14 +206,15 @@ class Acting:
     # What happens ----------------------------------------------------------------------------
 
     def tick(self, now: int, version: DataVersion) -> Effects:
-        """Whatever is due; `version` is that of our topics, for heartbeats of the old kind."""
+        """Return the effects that are due; `version` is that of this broker's topics, for
+        heartbeats to old name servers."""
         self._version = version
         still_ms, self._ticked_at = now - self._ticked_at, now
         effects: Effects = []
         if not self.registers:
-            self._confirmed_at = now  # nobody is to know us yet
+            self._confirmed_at = now  # this broker is not registered yet
         if still_ms >= self._options.not_active_ms:
-            self.view.forget()  # it is an old story who was there
+            self.view.forget()  # all answers from before are out of date
             effects += self._return(f"this process stood still for {still_ms} ms", now)
         effects += self._judge(now) + self._warn_of_a_stand_in(now)
         if self.registers and now >= self._beat_at:
@@ -221,7 +229,7 @@ class Acting:
         return effects + self._probe(now) + self._ask_members(now)
 
     def polled(self, address: str, answer: Command | None, now: int, problem: str = "") -> Effects:
-        """A name server answered, or (None) did not."""
+        """Handle the answer of a name server to a poll; `answer` is None when none came."""
         options = self._options
         heard = failed(problem) if answer is None else self._read(answer)
         asked_ms = self._polling.pop(address, now)
@@ -246,15 +254,17 @@ class Acting:
         return effects + self._judge(now)
 
     def beaten(self, address: str, *, changed: bool, now: int) -> Effects:
-        """A name server answered a heartbeat of the old kind: whether it knows another state."""
+        """Handle the answer to a heartbeat of the old kind; `changed`: the name server has another
+        version of this broker's topics."""
         if not changed or not self.registers or not self.view.servers[address].named_us:
-            return []  # registering for the first time is no answer to a heartbeat
+            return []  # the first registration is not started by a heartbeat
         return self._register(address, now, "other topics")
 
     def probed(self, probe: Probe, answer: Command | None, now: int) -> Effects:
-        """The master was asked: it says that it serves, or something else, or nothing.
+        """Handle the master's answer to a probe; `answer` is None when none came.
 
-        Of a master: another member was asked whether it stood in.
+        When this broker is the master: handle the answer of another member that was asked whether
+        it acted for this master.
         """
         if self._leads:
             stood_in = answer is not None and (answer.ext or {}).get("stoodIn") == "true"
@@ -271,28 +281,31 @@ class Acting:
         return self._wait_for_take_back(now) if self.owes else []
 
     def took(self, now: int) -> Effects:
-        """What other members did for the master is known here, as far as they can be reached."""
+        """Note that the progress of the other members was fetched, as far as they can be
+        reached."""
         self._took_since, self._taking_since = self._taking_since, None
         self._probe_at = now  # the master may have returned meanwhile
         return self._judge(now)
 
     def lost(self, address: str, now: int) -> None:
-        """The connection to a name server closed; it is asked again at once."""
+        """Note that the connection to a name server closed; the name server is polled again at
+        once."""
         self.view.lost(address)
         if address in self._poll_at:
             self._poll_at[address] = min(self._poll_at[address], now + CONFIRM_MS)
 
     def hint(self, now: int) -> None:
-        """Something may have changed (905, the master hung up, or was asked whether it serves): ask
-        now, but not all the time, for whoever reaches the port can say so. While a question waits
-        for its time another hint does not put it off."""
+        """Poll now: something may have changed (a 905 came, the connection to the master closed, or
+        a member asked whether this broker serves). Hints are limited to one poll in `CONFIRM_MS`,
+        because anyone who reaches the port can send one. A hint while a poll is already planned
+        does not delay that poll."""
         if self._hinted_at <= now and not self._asks_members:
             self._hinted_at = max(now, self._hinted_at + CONFIRM_MS)
             self._asks_members = self._leads and self.registers
             self._hurry(self._hinted_at)
 
     def step_down(self, why: str, now: int) -> Effects:
-        """The master takes over: no acting from now on, and for as long as it may need to."""
+        """Stop acting, and do not act again for `not_active_ms`: the master takes over."""
         self._held_until = now + self._options.not_active_ms
         effects = self._cease(why) if self.acting else []
         self.owes = False
@@ -301,7 +314,8 @@ class Acting:
     # Deciding --------------------------------------------------------------------------------
 
     def _judge(self, now: int, silent_at: int | None = None) -> Effects:
-        """Act, cease, or leave it as it is; `silent_at`: the master was asked then, in vain."""
+        """Decide: act, stop acting, or change nothing. `silent_at`: when the master was asked
+        without a usable answer (ms)."""
         view = self.view
         if view.confirming() >= view.majority:
             self._confirmed_at = now
@@ -323,7 +337,7 @@ class Acting:
             self._sure_since = self._probe_at = now
         unknown = MASTER_ID not in view.known
         if not unknown and (silent_at is None or silent_at < self._sure_since):
-            return []  # to be asked now, if it was not
+            return []  # the master is probed first
         others = tuple(at for number, at in view.others().items() if number != MASTER_ID)
         if others and self._took_since != self._sure_since:
             return self._fetch_progress(others)
@@ -332,7 +346,8 @@ class Acting:
         return [Act(f"{agreed} of {len(view.servers)} name servers know no master, it is silent")]
 
     def _fetch_progress(self, others: tuple[str, ...]) -> Effects:
-        """Ask whether one of `others` was acting master while no name server knew this broker."""
+        """Fetch the progress of `others`: one may have acted while no name server knew this
+        broker."""
         if self._taking_since is not None:
             return []
         self._taking_since = self._sure_since
@@ -345,8 +360,9 @@ class Acting:
         return [Return(why, address)]
 
     def _warn_of_a_stand_in(self, now: int) -> Effects:
-        """Nobody hears a master, and it hears nobody: it goes on, for it cannot know whether all
-        others are dead, or one of them stands in for it (docs/OPERATING.md)."""
+        """Warn when no name server lists this master and no slave copies from it. The master goes
+        on: it cannot know whether all others are dead or one of them acts for it
+        (docs/OPERATING.md)."""
         lapsed = now - self._confirmed_at >= self._options.not_active_ms
         if not self._leads or not self.view.servers or not lapsed or self.linked:
             self._said.pop(UNSEEN, None)
@@ -368,7 +384,9 @@ class Acting:
         return [Cease(why)]
 
     def _wait_for_take_back(self, now: int) -> Effects:
-        """RocketMQ's masters never will. None can before it sees us among the members."""
+        """End `owes` when the master has served for `not_active_ms` without copying the progress.
+        RocketMQ's masters never copy it. No master can before it sees this broker among the
+        members."""
         if not self.registers:
             return []
         if self._served_since is None:
@@ -392,10 +410,10 @@ class Acting:
 
     @property
     def _looks_closely(self) -> bool:
-        """Whether it is being found out if the master is gone."""
+        """Whether this slave is finding out if the master is gone, and therefore polls faster."""
         return self._eligible and not self.acting and self.view.suspicious
 
-    # Asking and telling ----------------------------------------------------------------------
+    # Requests --------------------------------------------------------------------------------
 
     def _hurry(self, at: int) -> None:
         self._poll_at = {address: min(due, at) for address, due in self._poll_at.items()}
@@ -449,7 +467,7 @@ class Acting:
         return read(answer, options.cluster, options.name, compat=options.compat)
 
     def _say(self, about: str, text: str) -> Effects:
-        """A line for the log, unless the last one on this matter said the same."""
+        """Report `text`, unless the last report about the same subject was the same."""
         if self._said.get(about) == text:
             return []
         self._said[about] = text
@@ -458,7 +476,7 @@ class Acting:
     # Figures ---------------------------------------------------------------------------------
 
     def next_deadline(self) -> int:
-        """When `tick` does something, if nothing else happens."""
+        """Return when `tick` has something to do even if nothing else happens (monotonic ms)."""
         wanted = [at for address, at in self._poll_at.items() if address not in self._polling]
         if self.registers and self.view.servers:
             wanted.append(self._beat_at)
@@ -469,15 +487,15 @@ class Acting:
 
 
 def _whether_it_serves() -> Command:
-    """906 without fields."""
+    """Return a 906 without fields, which asks a broker whether it serves."""
     return request(RequestCode.EXCHANGE_BROKER_HA_INFO, ExchangeHAInfoHeader())
 
 
 def says_it_serves(answer: Command | None) -> bool:
-    """Whether what a master's address answered to a 906 without fields means that it serves.
+    """Return whether the answer of a master's address to a 906 without fields means that it serves.
 
-    A master that is not online yet answers without its address; one that does not know the
-    request (RocketMQ 4) is there.
+    A master that is not online yet answers without its address. A broker that does not know the
+    request (RocketMQ 4) counts as serving.
     """
     if answer is None:
         return False

@@ -79,14 +79,15 @@ class ActingProgressFetch:
 
 
 # Offsets after online ------------------------------------------------------------------------
-# Fetches consumer offsets from a slave after this master went online without pre-online (INV-29).
+# Fetches consumer offsets from a slave after this master went online without pre-online
+# (INV-29).
 #
-# With skipPreOnline, or totalReplicas=1, a master delivers from its old progress at once. A
-# slave that was acting master says so when it is asked (906). Then the master fetches its
-# consumer offsets and merges them, also while consumers are connected, because a merge moves
-# offsets forward only. The progress of delayed messages is not merged: what was due is delivered
-# again by then. A consumer of this master that began from an older offset may commit that offset
-# once more.
+# With skipPreOnline, or totalReplicas=1, a master delivers from its old progress at once. A slave
+# that was acting master reports this when the master asks it (906). Then the master fetches the
+# slave's consumer offsets and merges them, also while consumers are connected, because a merge
+# moves offsets forward only. The progress of delayed messages is not merged: messages that were due
+# have been delivered again by then. A consumer of this master that began from an older offset may
+# commit that offset once more.
 
 
 class OffsetsAfterOnline:
@@ -109,8 +110,9 @@ class OffsetsAfterOnline:
             await asyncio.wait([self._task])
 
     async def _fetch(self, address: str) -> None:
-        """Offsets, the step-down (906, as of a master that comes back), and what was committed
-        until then: in this order nothing is forgotten there before it is here."""
+        """Fetch the offsets, ask the slave to step down (906, as from a returning master), and
+        fetch again what was committed until then. In this order the slave drops no offset before it
+        is here."""
         try:
             await self._pull(address)
             await self._asking.announce(address)

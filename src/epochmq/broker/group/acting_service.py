@@ -1,7 +1,7 @@
-"""Carries out what the acting core wants: heartbeats, questions, probes, changes of role.
+"""Carries out the effects of the acting-master core: heartbeats, polls, probes, role changes.
 
-Runs on every plain broker with enableSlaveActingMaster, whatever its role: name servers hear of it
-often, and `core.view` always says who is in the group.
+The service runs on every plain broker with enableSlaveActingMaster, in every role: it sends the
+frequent heartbeats to the name servers, and `core.view` always shows the group's members.
 """
 
 import logging
@@ -38,15 +38,16 @@ from epochmq.wire.headers.namesrv_headers import QueryDataVersionResponseHeader
 
 POLL_TIMEOUT_MS = 3_000
 PROBE_TIMEOUT_MS = 1_000
-"""A master on a lost host does not refuse the connection: it is given up after this long."""
+"""How long a probe waits, in ms. The host of a lost master does not refuse the connection, so only
+this timeout ends the attempt."""
 COPIED_FILE = "config/epochmqTablesCopied"
-"""Exists once the master's tables were copied for the first time in this store's life."""
+"""This file exists once the master's tables have been copied for the first time into this store."""
 DEBT_FILE = "config/epochmqOwesProgress"
-"""Exists from before this slave saves what it does as a stand-in until the master's tables have all
-of that."""
+"""This file exists from before this slave, as acting master, saves its first progress until the
+master's tables contain all of that progress."""
 MARK = b"yes\n"
 DEBT_AGAIN_MS = 500
-"""How soon it is tried again to write it."""
+"""Pause in ms before another attempt to write `DEBT_FILE`."""
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,8 @@ def _copied_written(error: EnvironmentFault | None) -> None:
 
 
 class ActingService:
-    """Ticked by the broker; `take` carries out changes of role, `register` registers anew."""
+    """Runs `Acting`; the broker calls `tick`. `take` carries out role changes; `register` sends a
+    full registration to one name server."""
 
     def __init__(
         self,
@@ -79,12 +81,13 @@ class ActingService:
         self._stopped = False
         self.core.ready = node.disk.exists(COPIED_FILE)
         self.in_debt = False
-        """Whether the master is, or will be, owed something; `DEBT_FILE` is there unless ..."""
+        """Whether this slave holds, or is about to make, progress that the master has not copied.
+        `DEBT_FILE` then exists, unless `_unwritten`."""
         self._unwritten = False
-        """... the disk did not take it. No progress is saved before it does: what is not on the
-        disk is not missed after a restart, and without the file it would be overwritten."""
+        """Whether `DEBT_FILE` still has to be written. Until then no progress is saved: after a
+        restart without the file, saved progress would be overwritten by the master's."""
         self._writing = self._refused = False
-        """Whether the file is being written; whether the disk did not take it the last time."""
+        """Whether the file is being written; whether the last attempt to write it failed."""
         self._write_at_ms = 0
         node.save_nothing_while(lambda: self._unwritten)
         if options.broker_id and node.disk.exists(DEBT_FILE):
@@ -93,7 +96,7 @@ class ActingService:
             log.info("what was done here for the master is not known to be taken back yet")
 
     def tick(self, now: int) -> None:
-        """Whatever is due."""
+        """Run the core and carry out the effects that are due."""
         if self._stopped:
             return
         self.core.registers = ROLES[self._node.serving.role].registers
@@ -106,7 +109,7 @@ class ActingService:
         return self.core.next_deadline()
 
     async def stop(self) -> None:
-        """Ask and tell nobody any more."""
+        """Stop: cancel all requests and close all connections."""
         self._stopped = True
         if self._unwritten:
             self._write_debt()
@@ -114,31 +117,34 @@ class ActingService:
         await self._servers.close()
         await self._brokers.close()
 
-    # What the broker tells -------------------------------------------------------------------
+    # Events from the broker ------------------------------------------------------------------
 
     def copied(self) -> None:
-        """The master's tables came: from now on this slave may stand in for it."""
+        """Note that the master's tables were copied: from now on this slave may become acting
+        master."""
         if not self.core.ready:
             self.core.ready = True
             write = partial(self._node.disk.write_file, COPIED_FILE, MARK)
             self._node.ports.write_in_background(write, _copied_written)
 
     def took(self) -> None:
-        """The progress of other members was taken, as far as they can be reached."""
+        """Note that the progress of other members was fetched, as far as they can be reached."""
         if not self._stopped:
             now = self._node.clock.now_ms()
             self._carry_out(self.core.took(now))
             self.tick(now)
 
     def begin_debt(self) -> None:
-        """Before the first thing is done for the master: it is owed that, over restarts as well."""
+        """Record, before the first action as acting master, that the master must copy this slave's
+        progress; the record survives restarts."""
         self._node.offsets.keep_own()
         if not self.in_debt:
             self.in_debt = True
             self._write_debt()
 
     def _write_debt(self) -> None:
-        """Reads, locks and all else go on without it (a full disk); saving does not."""
+        """Start writing `DEBT_FILE`. Until it is written (the disk may be full) nothing is saved;
+        reads, locks and everything else go on."""
         if self._writing:
             return
         self._unwritten = self._writing = True
@@ -157,7 +163,8 @@ class ActingService:
         )
 
     def end_debt(self) -> None:
-        """Once the master's tables have everything, by its own copy of them."""
+        """Remove `DEBT_FILE` once the master's tables contain everything, judged by this slave's
+        copy of them."""
         if not self.in_debt or self._writing or self.core.owes or self.core.acting:
             return
         if self._node.offsets.ahead is None:
@@ -165,17 +172,18 @@ class ActingService:
             self.in_debt = self._unwritten = False
 
     def poll_soon(self) -> None:
-        """Ask the name servers now: something may have changed."""
+        """Poll the name servers now: something may have changed."""
         if not self._stopped:
             self.core.hint(self._node.clock.now_ms())
             self.tick(self._node.clock.now_ms())
 
     def step_down(self, why: str) -> None:
-        """End acting before this returns, and do not act for a while."""
+        """Stop acting before this method returns, and do not act for a while."""
         self._carry_out(self.core.step_down(why, self._node.clock.now_ms()))
 
     def figures(self) -> dict[str, str]:
-        """For GET_BROKER_RUNTIME_INFO: who is there, and what the name servers said last."""
+        """Return the figures for GET_BROKER_RUNTIME_INFO: the members, and the last answers of the
+        name servers."""
         view = self.core.view
         members = ",".join(f"{number}@{address}" for number, address in view.members().items())
         said = ",".join(f"{k}={n}" for k, n in view.statistics().items() if n)
@@ -186,7 +194,7 @@ class ActingService:
             "epochmqOwesProgress": owes,
         }
 
-    # Doing -----------------------------------------------------------------------------------
+    # Carrying out ----------------------------------------------------------------------------
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -212,7 +220,7 @@ class ActingService:
         self._tasks.spawn(work)
 
     async def _beat(self, beat: Beat) -> None:
-        """A heartbeat that does not arrive says the same as none."""
+        """Send a heartbeat; a heartbeat that does not arrive is only logged."""
         timeout_ms = self._heartbeat_timeout_ms
         try:
             if not beat.asked:

@@ -1,12 +1,12 @@
-"""Who this replica is: its id and incarnation, kept in small files that are replaced atomically.
+"""Broker identity: a replica's broker id and incarnation, kept in small files (atomic replace).
 
-`brokerIdentity` holds RocketMQ's text, `cluster#brokerName#brokerId`, and `brokerIdentity-temp`
-the same with `#registerCheckCode` while the controllers decide about the id.
-What RocketMQ has no place for lies beside them in `brokerIdentity-state`, as JSON: the incarnation,
-random text made once, by which two brokers started from copies of one volume are told apart; and
-the newest (controller term, master epoch) this broker acted on, below which it heeds nobody.
+`brokerIdentity` holds RocketMQ's text, `cluster#brokerName#brokerId`. `brokerIdentity-temp` holds
+the same text with `#registerCheckCode` while the controllers decide about the id.
+`brokerIdentity-state` holds, as JSON, what RocketMQ does not store: the incarnation, a random text
+made once, which tells apart two brokers started from copies of one volume; and the newest
+(controller term, master epoch) that this broker acted on; older ones are ignored.
 `brokerIdentity-boot` names the boot of the machine under which the replica ran last (KIP-966).
-`brokerIdentity-sum` is the checksum of `brokerIdentity`, which RocketMQ's text has no room for.
+`brokerIdentity-sum` is the checksum of `brokerIdentity`, for which RocketMQ's text has no field.
 """
 
 from dataclasses import dataclass
@@ -26,20 +26,21 @@ from epochmq.wire.command import Command
 
 IDENTITY = "brokerIdentity"
 UNCLEAN = "unclean"
-"""In the place of a boot: a start may have lost messages, and the controllers may not know."""
+"""Stored instead of a boot id: a start may have lost messages, and the controllers may not know it
+yet."""
 _SEPARATOR = "#"
 
 
 @dataclass(frozen=True, slots=True)
 class Temp:
-    """An id that was asked for; the check code makes asking again the same question."""
+    """A broker id that was applied for; the check code makes a repeated application idempotent."""
 
     broker_id: int
     check_code: str
 
 
 class Known(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
-    """What must not be forgotten: see the module."""
+    """The contents of `brokerIdentity-state`; see the module's docstring."""
 
     incarnation: str = ""
     controller_term: int = 0
@@ -47,7 +48,7 @@ class Known(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=F
 
 
 class IdentityFiles:
-    """The files on `disk`, for one cluster and broker name."""
+    """Reads and writes the identity files on `disk`, for one cluster and broker name."""
 
     def __init__(self, disk: Disk, path: str, cluster: str, broker: str) -> None:
         self._disk = disk
@@ -55,9 +56,10 @@ class IdentityFiles:
         self._owner = (cluster, broker)
 
     def broker_id(self) -> int | None:
-        """The id that was given to this replica.
+        """Return the broker id that the controllers gave; None when there is none yet.
 
-        `StoreDamaged` when the file is another's, or does not match its checksum.
+        Raises `StoreDamaged` when the file belongs to another broker or does not match its
+        checksum.
         """
         fields = self._read(self._path, 3)
         if fields is None:
@@ -71,7 +73,8 @@ class IdentityFiles:
         return self._id(fields[2])
 
     def temp(self) -> Temp | None:
-        """The id that is being asked for; an unreadable one counts as none."""
+        """Return the id that is being applied for; None when there is none or the file is
+        unreadable."""
         try:
             fields = self._read(f"{self._path}-temp", 4)
             return None if fields is None else Temp(self._id(fields[2]), fields[3])
@@ -79,7 +82,7 @@ class IdentityFiles:
             return None
 
     def known(self) -> Known:
-        """What was remembered; `StoreDamaged` when it cannot be read."""
+        """Return the stored state; raises `StoreDamaged` when the file cannot be read."""
         path = f"{self._path}-state"
         data = self._disk.read_file(path)
         if not data:
@@ -94,7 +97,7 @@ class IdentityFiles:
                 f"{path} cannot be read: {error}; take it from its .bak, or remove it and"
                 " brokerIdentity to let the replica join its group as a new one"
             ) from None
-        if known.master_epoch > EPOCH_MAX:  # written when forged notices were believed
+        if known.master_epoch > EPOCH_MAX:  # written when forged notices were still believed
             return Known(known.incarnation)
         return known
 
@@ -106,7 +109,8 @@ class IdentityFiles:
         self._disk.remove(f"{self._path}-temp")
 
     def save_id(self, broker_id: int) -> None:
-        """Durable before the temporary one goes: a crash in between asks the same again."""
+        """Save the id durably before the temporary file is removed: after a crash in between, the
+        broker applies for the same id again."""
         text = _SEPARATOR.join((*self._owner, str(broker_id))).encode()
         self._disk.write_file(f"{self._path}-sum", b"%08x" % crc32(text))
         self._disk.write_file(self._path, text)
@@ -117,9 +121,10 @@ class IdentityFiles:
         self._disk.write_file(f"{self._path}-state", data, backup=True)
 
     def last_boot(self) -> str:
-        """Under which boot of the machine this replica ran last; empty when that is unknown.
+        """Return the boot under which this replica ran last; "" when it is unknown.
 
-        `UNCLEAN` after a start that may have lost messages, until the controllers know of it.
+        Returns `UNCLEAN` after a start that may have lost messages, until the controllers know of
+        it.
         """
         data = self._disk.read_file(f"{self._path}-boot")
         return "" if data is None else data.decode("utf-8", "replace").strip()
@@ -150,24 +155,26 @@ class IdentityFiles:
 
 
 # Registered ids ------------------------------------------------------------------------------
-# Whose ids the controllers have registered in this group, asked for when the master wants it.
+# Asks the controllers which broker ids are registered in this group, when the master needs them.
 
 
 PAUSE_MS = 100
-"""Between two questions, however many strangers call."""
+"""Pause in ms between two questions, however many unknown replicas connect."""
 RETRY_MS = 300
 
 
 class RegisterQuestion:
-    """One question; it is put again until an answer tells the table."""
+    """One question for the registered ids; it is repeated until an answer contains them."""
 
     def __init__(self) -> None:
         self._after: int | None = None
-        """An answer counts to a question with a higher number than this; None: none is wanted."""
+        """Only answers to questions with a higher number than this count; None when no answer is
+        wanted."""
         self._due_at_ms = self._pause_until_ms = 0
 
     def want(self, newest: int) -> None:
-        """Ask; the questions up to number `newest` were put before, so they are no use."""
+        """Ask again; the answers to questions up to number `newest` do not count, because they were
+        sent before."""
         self._after, self._due_at_ms = newest, self._pause_until_ms
 
     @property
@@ -181,11 +188,12 @@ class RegisterQuestion:
         self._due_at_ms, self._pause_until_ms = now + timeout_ms, now + PAUSE_MS
 
     def again(self, now: int) -> None:
-        """The question came to nothing."""
+        """Note that a question brought no answer; it is repeated after `RETRY_MS`."""
         self._due_at_ms = min(self._due_at_ms, now + RETRY_MS)
 
     def answered(self, number: int, command: Command, name: str, now: int) -> frozenset[int] | None:
-        """The ids of group `name`; None when the answer does not tell, or nobody waits for it."""
+        """Return the ids of group `name`; None when the answer does not contain them, or is not
+        wanted."""
         if self._after is None or number <= self._after:
             return None
         ids = read_ids(command, name)
@@ -197,7 +205,8 @@ class RegisterQuestion:
 
 
 def read_ids(command: Command, name: str) -> frozenset[int] | None:
-    """The ids in an answer to GET_SYNC_STATE_DATA; None when it does not tell of this group."""
+    """Return the ids in an answer to GET_SYNC_STATE_DATA; None when it does not describe group
+    `name`."""
     if command.code != ResponseCode.SUCCESS:
         return None
     try:

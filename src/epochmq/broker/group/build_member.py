@@ -1,4 +1,4 @@
-"""Makes the membership of a broker from its options and what lies in its store."""
+"""Builds the controller-mode membership of a broker from its options and the files in its store."""
 
 import logging
 from collections.abc import Callable
@@ -25,9 +25,10 @@ log = logging.getLogger(__name__)
 def build_member(
     node: BrokerContext, blocking: Blocking, changed: Callable[[], None]
 ) -> ControllerModeMember:
-    """The membership of a broker in controller mode; `changed` is called after a change of role.
+    """Return the membership of a broker; `changed` is called after a role change.
 
-    Errors: `StoreDamaged` when the identity is another's or cannot be read, `ConfigError`.
+    Raises `StoreDamaged` when the identity belongs to another broker or cannot be read, and
+    `ConfigError`.
     """
     options = node.options
     files = IdentityFiles(
@@ -62,8 +63,9 @@ def build_member(
 
 
 def note_start(files: IdentityFiles, store: Store, boot: str, *, sync_flush: bool) -> bool:
-    """Whether this start is clean. One that is not is remembered until the controllers know of it
-    (`UncleanRecorded`): the process may end before, and the next start would find nothing (S50)."""
+    """Return whether this start is clean, and record an unclean start until the controllers know of
+    it (`UncleanRecorded`): the process may end before, and the next start would not notice (S50).
+    """
     last = files.last_boot()
     same_boot = boot != "" and last == boot
     clean = last != UNCLEAN and started_clean(store, sync_flush=sync_flush, same_boot=same_boot)
@@ -72,11 +74,12 @@ def note_start(files: IdentityFiles, store: Store, boot: str, *, sync_flush: boo
 
 
 def started_clean(store: Store, *, sync_flush: bool, same_boot: bool) -> bool:
-    """Whether nothing that this replica acknowledged before can be missing (KIP-966, S10).
+    """Return whether no acknowledged message can be missing here (KIP-966, S10).
 
-    After a crash of the process alone the system still had what was written; after one of the
-    machine only what was synced is there. Bytes that had to be cut off may be a write that was
-    under way, or a damaged record that was acknowledged (S11): nobody can tell.
+    After a crash of the process alone, the operating system still has what was written; after a
+    crash of the machine only synced data remains. Bytes that were cut off at recovery may be a
+    write that was under way or a damaged record that was acknowledged (S11); the two cannot be told
+    apart.
     """
     found = store.recovered
     if found.lost_confirmed or found.cut.size or found.damages:

@@ -1,7 +1,8 @@
-"""Runs one broker's membership: questions to controllers, roles, replication, metadata.
+"""Runs a broker's membership in controller mode: controller requests, roles, replication, metadata.
 
-The core decides; this carries out, in order, disk before network. A switch of roles is one task;
-the core asks for the next only when it was told how the last one ended.
+`Membership` (the core) decides; this module carries out its effects in order, disk before network.
+A role switch is one task; the core starts the next switch only after `role_done` reported how the
+last one ended.
 """
 
 import asyncio
@@ -60,7 +61,8 @@ log = logging.getLogger(__name__)
 
 
 class ControllerModeMember:
-    """One broker in controller mode; ticked by the broker. `place.Replica` for the handlers."""
+    """One broker in controller mode; ticked by the broker. It is the `GroupStatus` of the
+    handlers."""
 
     def __init__(
         self,
@@ -117,7 +119,7 @@ class ControllerModeMember:
         self._silent = False
         self._role_lock = asyncio.Lock()
         self._saves = 0
-        """Writes under way."""
+        """The number of writes under way."""
         self._saved = asyncio.Event()
         self._saved.set()
         node.serving.change_role(Role.FENCED)
@@ -129,7 +131,8 @@ class ControllerModeMember:
     # Start and stop --------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen for replicas, and begin to look for a place in the group."""
+        """Listen for replicas, and start the membership core, which looks for a place in the
+        group."""
         options = self._node.options
         await self.replication.start(
             options.ha_bind_address or options.bind_address, options.ha_listen_port
@@ -139,7 +142,8 @@ class ControllerModeMember:
         self._run_effects(self.core.start(self._clock.now_ms(), self._clock.wall_ms()))
 
     async def stop(self) -> None:
-        """Resign if this is the master, so that another takes over at once; then let go."""
+        """Resign if this broker is the master, so that another one is elected at once; then
+        close."""
         self._run_effects(self.core.resign(self._clock.now_ms()))
         self._stopped = True
         await self._tasks.wait(RESIGN_WAIT_MS / 1000)
@@ -152,7 +156,7 @@ class ControllerModeMember:
     # Running ---------------------------------------------------------------------------------
 
     def tick(self, now: int) -> None:
-        """Whatever is due."""
+        """Run the core and everything else that is due."""
         if self._stopped or self._lost_store(now):
             return
         self._look_at_clocks(now)
@@ -167,9 +171,10 @@ class ControllerModeMember:
             self._spawn(self._look_up(now))
 
     def _lost_store(self, now: int) -> bool:
-        """A disk that failed takes the broker out of its group, for the others to go on.
+        """Leave the group when the store is fenced by a disk failure; return whether it is.
 
-        It resigns, and falls silent: who is heard of may be elected.
+        The broker resigns and sends no more heartbeats, because a broker that sends them may be
+        elected.
         """
         if self._node.store.fenced is None:
             return False
@@ -188,7 +193,7 @@ class ControllerModeMember:
         return min(wanted)
 
     def _run_effects(self, effects: Sequence[Effect]) -> None:
-        """Carry out what the core wants."""
+        """Carry out the effects of the core, then apply the lease."""
         for effect in effects:
             try:
                 self._carry_out(effect)
@@ -235,7 +240,7 @@ class ControllerModeMember:
                 self._spawn(self._change_role(effect))
 
     def _save(self, write: Callable[[], None]) -> None:
-        """Begin to write what must be remembered, beside the loop; writes keep their order."""
+        """Start writing in the background what must be remembered; writes keep their order."""
         self._saves += 1
         self._saved.clear()
 
@@ -257,13 +262,14 @@ class ControllerModeMember:
     # Controllers -----------------------------------------------------------------------------
 
     def _hear(self, effects: Sequence[Effect]) -> None:
-        """What follows from an answer or a notice; nothing for who left the group."""
+        """Carry out the effects of an answer or a notice; a broker that left the group ignores
+        them."""
         if not self._stopped and not self._silent:
             self._run_effects(effects)
 
     async def _ask(self, ask: todo.SendCommand) -> None:
         if self._node.serving.role is Role.FENCED:
-            await self._saved.wait()  # the id that is asked for, and who asks, come first
+            await self._saved.wait()  # the identity is durable before a controller sees it
         try:
             answer = await self._peers.invoke(ask.address, ask.command, ask.timeout_ms)
         except NotReachable:
@@ -286,7 +292,7 @@ class ControllerModeMember:
         self._hear(self.core.want_replicas(self._clock.now_ms()))
 
     async def _look_up(self, now: int) -> None:
-        """The controllers are all addresses of one name."""
+        """Resolve the controllers' DNS name; every address of it is a controller."""
         self._dns_due_ms = now + DNS_PERIOD_MS
         host, port = parse_addr(self._options.controllers[0])
         try:
@@ -330,7 +336,7 @@ class ControllerModeMember:
         log.info("master of epoch %d with the set %s", switch.epoch, sorted(switch.members))
 
     async def _follow(self, switch: BecomeFollower) -> None:
-        """Stop being anything else at once; copy the log once the metadata was copied (S15)."""
+        """Stop every other role at once; copy the log only after the metadata was copied (S15)."""
         self._following = switch
         await self._replicate(switch)
         self._switch.follow(switch)
@@ -357,7 +363,7 @@ class ControllerModeMember:
         self._spawn(self._dial())
 
     async def _dial(self) -> None:
-        """The first copy of the metadata is there: now the log."""
+        """Start copying the log: the first copy of the metadata is complete."""
         async with self._role_lock:
             if self._following is not None:
                 try:
@@ -387,8 +393,8 @@ class ControllerModeMember:
         return self.core.is_master and self.core.lease.valid(now)
 
     def _heed_lease(self) -> None:
-        """The node serves until the lease ends, or while its set is whole; replication is told when
-        it may go on."""
+        """Serve until the lease ends, or while the whole set has all messages; unfence replication
+        when it may go on."""
         node = self._node
         if node.serving.role is not Role.MASTER:
             return
@@ -412,7 +418,7 @@ class ControllerModeMember:
             self._say(logging.WARNING, "the controllers' lease is over; nothing is served")
 
     def _say(self, level: int, text: str) -> None:
-        """Once, when it changes."""
+        """Log `text` when it differs from the last one."""
         if text != self._served:
             self._served = text
             log.log(level, "%s", text)
@@ -428,21 +434,21 @@ class ControllerModeMember:
             self._hear(self.core.ha_address_found(master_address, ha_address, now))
 
     def master_returns(self, master_address: str, ha_address: str, *, hand_over: bool) -> bool:
-        """Nobody stands in for anybody where controllers elect. Anybody can say where a master is,
-        so the one that the controllers named is asked itself.
-        """
+        """Note a 906; return True, because no acting master exists where controllers elect. Anyone
+        can send a master's address, so the master that the controllers named is asked directly."""
         self._ha_due_ms = 0
         return True
 
     def hint(self) -> None:
-        """Controllers say who is master here, not ids."""
+        """Do nothing: in controller mode the controllers name the master, not the smallest id."""
 
     @property
     def owes_progress(self) -> bool:
         return False
 
     def options_changed(self) -> None:
-        """A lower minInSyncReplicas holds once the controllers have recorded it."""
+        """Apply changed options; a lower minInSyncReplicas applies once the controllers recorded
+        it."""
         wanted = self._node.options.min_in_sync_replicas
         if wanted < self.core.floor.in_use:
             log.info("minInSyncReplicas will be %d once the controllers have recorded it", wanted)
@@ -458,7 +464,7 @@ class ControllerModeMember:
             self._node.acks.waits = waits_for_replicas(options)
 
     async def _ask_ha_address(self, master: str) -> None:
-        """A Java controller does not tell it; the master does, at once."""
+        """Ask the master for its replication address; a Java controller does not send it."""
         command = request(RequestCode.EXCHANGE_BROKER_HA_INFO)
         with suppress(EpochError):
             answer = await self._brokers.invoke(master, command, HA_ASK_TIMEOUT_MS)

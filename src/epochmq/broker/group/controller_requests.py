@@ -1,7 +1,8 @@
-"""The requests a broker makes of controllers, and what their answers say.
+"""Builds the requests that a broker sends to controllers, and reads their answers.
 
-Headers are those of 5.1.1 and later with fields of ours beside them, which a Java controller skips.
-Answers of all kinds tell of the group with the same names, so one reader serves them all.
+The headers are those of RocketMQ 5.1.1 and later, plus fields of EpochMQ that a Java controller
+ignores. All kinds of answers describe the group with the same field names, so one reader serves
+them all.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from epochmq.wire.headers.controller_headers import (
 
 
 class ControllerAnswer(Header):
-    """Every field that an answer of a controller may bring."""
+    """All fields that any answer of a controller may contain."""
 
     masterBrokerId: I64 | None = None
     masterAddress: str | None = None
@@ -49,7 +50,7 @@ class ControllerAnswer(Header):
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """The group as one controller described it."""
+    """The group as one controller described it: epoch, master, and sync-state set."""
 
     epoch: int = 0
     master_id: int | None = None
@@ -57,15 +58,15 @@ class GroupDescription:
     ha_address: str | None = None
     set_epoch: int = 0
     members: frozenset[int] | None = None
-    """None when the answer did not name them."""
+    """None when the answer did not contain the sync-state set."""
     term: int = 0
-    """The controller's term; 0 when it did not say."""
+    """The controller's term; 0 when the answer did not contain it."""
     unclean_epoch: int = 0
-    """The last epoch that an unclean election began; 0: none that is known."""
+    """The last epoch that an unclean election began; 0 when none is known."""
 
 
 def read_answer(command: Command) -> ControllerAnswer:
-    """The header of an answer; one that cannot be read says nothing."""
+    """Return the header of an answer; all fields are None when it cannot be decoded."""
     try:
         return decode_header(ControllerAnswer, command.ext)
     except HeaderError:
@@ -73,7 +74,7 @@ def read_answer(command: Command) -> ControllerAnswer:
 
 
 def read_view(command: Command, answer: ControllerAnswer) -> GroupDescription | None:
-    """What an answer says of the group; None when it names no epoch, or one that is none."""
+    """Return the group that an answer describes; None when it has no epoch, or an invalid one."""
     if answer.masterEpoch is None or not 0 <= answer.masterEpoch <= EPOCH_MAX:
         return None
     members, set_epoch = None, answer.syncStateSetEpoch
@@ -97,7 +98,7 @@ def read_view(command: Command, answer: ControllerAnswer) -> GroupDescription | 
 
 
 class ControllerRequests:
-    """Makes the requests of one broker."""
+    """Builds the requests of one broker."""
 
     def __init__(self, options: MembershipOptions, incarnation: str) -> None:
         self._options = options
@@ -153,7 +154,8 @@ class ControllerRequests:
         return request(RequestCode.CONTROLLER_GET_REPLICA_INFO, header)
 
     def replicas(self) -> Command:
-        """The cluster is for controllers of ours: two may have a group of one name."""
+        """Ask for the group's replicas. EpochMQ's controllers also read the cluster name, because
+        two clusters may have a group of the same name."""
         options = self._options
         body = encode_body([options.broker])
         ext = {"clusterName": options.cluster}
@@ -174,7 +176,8 @@ class ControllerRequests:
     def heartbeat(
         self, broker_id: int, log: LogState, *, plain: bool, resign: bool = False
     ) -> Command:
-        """One-way for a controller without leases (`plain`), else to be answered."""
+        """Build a heartbeat: one-way for a controller without leases (`plain`), otherwise a
+        request."""
         options = self._options
         header = ControllerHeartbeatHeader(
             clusterName=options.cluster,
@@ -199,25 +202,26 @@ class ControllerRequests:
 
 
 # Views ---------------------------------------------------------------------------------------
-# Which of two descriptions of the group is the newer one, and what role it gives.
+# Decides which of two descriptions of the group is newer, and which role a description gives.
 
 
 def is_old(view: GroupDescription, present: GroupDescription, known: Known) -> bool:
-    """Whether `view` tells of the past: an epoch, or a controller's term, that is over.
+    """Return whether `view` is out of date: its epoch, or its controller's term, is over.
 
-    What was acted on before a restart counts too. A wiped controller counts its
-    terms anew; it is heeded as soon as it names a higher epoch.
+    The epoch and term that this broker acted on before a restart count too. A wiped controller
+    starts its terms again; its answers count again as soon as it names a higher epoch.
     """
     if view.epoch < max(present.epoch, known.master_epoch):
         return True
     if present.master_id is None and view.epoch == present.epoch:
         if view.set_epoch < present.set_epoch:
-            return True  # of before that master's process ended
+            return True  # from before the end of that master's process
     return view.epoch == known.master_epoch and 0 < view.term < known.controller_term
 
 
 def merge(present: GroupDescription, view: GroupDescription) -> GroupDescription:
-    """What is known of one epoch after `view`: only set, addresses and term may change in it."""
+    """Return what is known of one epoch after `view`: only set, addresses and term change within
+    it."""
     known = present.set_epoch if present.members is not None else present.set_epoch - 1
     newer = view.members is not None and view.set_epoch > known
     return GroupDescription(
@@ -233,9 +237,9 @@ def merge(present: GroupDescription, view: GroupDescription) -> GroupDescription
 
 
 def unelected(view: GroupDescription, broker_id: int | None) -> GroupDescription:
-    """`view` without this broker as master: the process before it was elected (S19).
+    """Return `view` without this broker as master: its earlier process was elected (S19).
 
-    A broker that is master stays it; it says None.
+    A broker that is master now must stay master, so its caller passes None as `broker_id`.
     """
     if broker_id is None or view.master_id != broker_id:
         return view
@@ -243,7 +247,7 @@ def unelected(view: GroupDescription, broker_id: int | None) -> GroupDescription
 
 
 def role_in(view: GroupDescription, broker_id: int, *, learner: bool) -> Switch | None:
-    """What `view` makes of the broker with this id; None while that is open."""
+    """Return the role that `view` gives to the broker with this id; None while it is undecided."""
     if view.master_id is None:
         return None
     if view.master_id != broker_id:
@@ -261,7 +265,7 @@ def role_in(view: GroupDescription, broker_id: int, *, learner: bool) -> Switch 
 
 
 def same_role(have: Switch | None, wanted: Switch) -> bool:
-    """Whether nothing needs to be switched; a changed set is no change of role."""
+    """Return whether no switch is needed; a changed set is not a change of role."""
     if isinstance(wanted, BecomeMaster):
         return isinstance(have, BecomeMaster) and have.epoch == wanted.epoch
     return have == wanted

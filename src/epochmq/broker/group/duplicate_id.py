@@ -1,8 +1,9 @@
-"""Whether another broker runs under this one's name and id (H20).
+"""Duplicate broker id: checks at start that no other broker has the same name and id (H20).
 
-Whoever registered last would be shown to clients, in turns: each of the two would have a part of
-the messages. The name servers say who is registered; a broker that only moved, or died, does not
-answer at its old address. With controllers numbers are given out, and epochs tell who is right.
+With two such brokers, name servers show clients the one that registered last, so each broker gets a
+part of the messages. The check asks the name servers who is registered, and then asks that address;
+a broker that only moved or died does not answer at its old address. In controller mode the check is
+not needed: controllers give out the ids, and epochs decide who is right.
 """
 
 import asyncio
@@ -19,16 +20,17 @@ from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
 
 Identity = tuple[str, str, int]
-"""Cluster, broker name, id."""
+"""Cluster name, broker name, broker id."""
 
 
 def who_is_registered() -> Command:
-    """To be sent to each name server; name servers of 4.x know it too."""
+    """Build the request for the registered brokers; name servers of 4.x know it too."""
     return request(RequestCode.GET_BROKER_CLUSTER_INFO)
 
 
 def registered(answer: Command, own: Identity) -> str | None:
-    """The address under `own` id by a name server's answer; None where there is none."""
+    """Return the address that a name server's answer lists under the id of `own`; None when it
+    lists none."""
     cluster, name, number = own
     if answer.code != ResponseCode.SUCCESS:
         return None
@@ -42,12 +44,12 @@ def registered(answer: Command, own: Identity) -> str | None:
 
 
 def who_are_you() -> Command:
-    """To be sent to that address."""
+    """Build the request that asks the registered address for its broker's configuration."""
     return request(RequestCode.GET_BROKER_CONFIG)
 
 
 def is_duplicate_id(answer: Command, own: Identity) -> bool:
-    """Whether the broker that answered says that it is `own`."""
+    """Return whether the broker that answered has the identity `own`."""
     if answer.code != ResponseCode.SUCCESS:
         return False
     try:
@@ -59,7 +61,7 @@ def is_duplicate_id(answer: Command, own: Identity) -> bool:
 
 
 def problem(address: str, own: Identity) -> str:
-    """Why this broker does not start."""
+    """Return the text of the error that stops the start."""
     cluster, name, number = own
     return (
         f"option 'brokerId': another broker runs as id {number} of group {name} in {cluster}, at"
@@ -68,17 +70,18 @@ def problem(address: str, own: Identity) -> str:
 
 
 # Name server peers ---------------------------------------------------------------------------
-# Asks, before a broker is seen, whether its id is somebody else's (namesake.py).
+# Runs the check, before the broker registers.
 
 
 TIMEOUT_MS = 1_000
-"""A start waits no longer for a name server, nor for the one that may have our id."""
+"""How long the start waits for each name server, and for the broker that may have the same id, in
+ms."""
 
 
 async def check_id(options: BrokerOptions, address: str) -> None:
-    """`ConfigError` when a broker at another address than ours answers under our name and id.
+    """Raise `ConfigError` when a broker at another address answers with this broker's name and id.
 
-    Name servers that do not answer say nothing, and keep nobody from starting.
+    Name servers that do not answer are ignored; they do not prevent the start.
     """
     own = (options.broker_cluster_name, options.broker_name, options.broker_id)
     peers = Peers(connect_timeout_ms=TIMEOUT_MS, tls=client_tls(options))

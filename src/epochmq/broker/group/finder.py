@@ -1,8 +1,9 @@
-"""Which controller is the active one.
+"""Finds the active controller: which of the configured controllers leads now.
 
-Found by asking all of them at once, and by every answer to a heartbeat; lost when it cannot be
-reached, closes, or says that it is not the leader. Then it is looked for at once: upstream waits
-for its ten seconds' poll. Of two that claim it the higher term is believed.
+The broker asks all controllers at once, and reads every answer to a heartbeat. The active
+controller is lost when it cannot be reached, when its connection closes, or when it answers that it
+is not the leader. Then the search starts at once (RocketMQ waits for its poll every 10 s). When two
+controllers claim to lead, the one with the higher term is believed.
 """
 
 from collections.abc import Sequence
@@ -10,25 +11,26 @@ from collections.abc import Sequence
 PAUSE_MS = 50
 PAUSE_MAX_MS = 1000
 MISSING_MS = 3000
-"""Nobody leads for so long: longer than controllers take to elect one, so an operator is told."""
+"""After this time without a leader an operator is warned; controllers take less to elect one."""
 
 
 class Finder:
-    """The configured controllers, what they said, and when to ask again."""
+    """The configured controllers, which one is active, and when to ask again."""
 
     def __init__(self, controllers: Sequence[str], period_ms: int) -> None:
         self.controllers = tuple(controllers)
         self._period_ms = period_ms
         self.active: str | None = None
         self.term = 0
-        """Of the active controller, or of the last one; a wiped controller begins anew at 1."""
+        """The term of the active controller, or of the last one; a wiped controller starts again at
+        1."""
         self.due_at_ms = 0
         self._asked_at_ms = -PAUSE_MAX_MS
         self._pause_ms = PAUSE_MS
         self._missing_from_ms: int | None = None
 
     def due(self, now: int) -> bool:
-        """Whether to ask all controllers now; counts as done."""
+        """Return whether to ask all controllers now, and set the time of the next question."""
         if now < self.due_at_ms:
             return False
         self._asked_at_ms = now
@@ -42,7 +44,8 @@ class Finder:
         return True
 
     def leader(self, address: str, term: int, now: int) -> bool:
-        """`address` says that it leads, or is said to; whether that is news."""
+        """Note that `address` leads, by its own answer or another's; return whether it is newly
+        active."""
         if self.active is not None and self.active != address:
             if term < self.term:
                 return False
@@ -56,13 +59,14 @@ class Finder:
         return news
 
     def lost(self, address: str, now: int) -> None:
-        """`address` is not, or no longer, the active one."""
+        """Note that `address` is not the active controller, or not any more."""
         if address == self.active:
             self.active = None
             self.due_at_ms = max(now, self._asked_at_ms + self._pause_ms)
 
     def problem(self, now: int) -> str:
-        """What an operator should know when nobody leads for long; else nothing."""
+        """Return a warning for operators when no controller has led for `MISSING_MS`; otherwise
+        ""."""
         since = self._missing_from_ms
         if since is None or now - since < MISSING_MS:
             return ""
@@ -72,7 +76,7 @@ class Finder:
         )
 
     def use(self, controllers: Sequence[str], now: int) -> None:
-        """Another list of addresses, from DNS."""
+        """Use another list of addresses, from DNS."""
         if tuple(controllers) != self.controllers:
             self.controllers = tuple(controllers)
             self.due_at_ms = now

@@ -1,20 +1,20 @@
-"""Membership: when a broker is master, follower or fenced, as controllers decide (RIP-44).
+"""Membership in controller mode: when a broker is master, follower or fenced (RIP-44).
 
-The way online: find the active controller; get an id, once in a life; register; take the role the
-group has for us, or ask for an election. Afterwards answers to heartbeats and to the poll bring the
-same thing, a `GroupDescription` of the group, and `_see` is the one place that acts on it. A notice
-(1008) only makes it ask at once: whoever reaches the broker's port can send one. Rules beyond
-RocketMQ's:
+A broker goes online in these steps: find the active controller; apply for a broker id, once in the
+replica's life; register; take the role that the group has for it, or ask for an election.
+Afterwards the answers to heartbeats and polls bring a `GroupDescription`, and `_see` is the one
+place that acts on it. A notice (1008) only triggers a poll: anyone who reaches the port can send
+one. Rules beyond RocketMQ's:
 
-- An epoch from before this process registered is not taken up, a new one is asked for; only
-  under controllers that refuse that (Java's), and only if the log lost nothing, it goes on.
-- The role is switched first and recorded last; a switch that fails fences and is tried again.
-- What is older than the (epoch, term) kept on disk is not heeded.
-- A wiped controller is asked to take back the id we have (`online`).
-- A proposal stays open until it is answered or a newer set is seen; timeouts decide nothing.
+- A broker does not become master again under an epoch from before it registered; it asks for a new
+  one. It goes on only if the controllers refuse that (Java's) and its log lost nothing.
+- The role is switched first and recorded last; after a failed switch it fences and tries again.
+- A description older than the (epoch, term) kept on disk is ignored.
+- A broker asks a wiped controller to take back the id that it has (`online.py`).
+- A proposal stays open until an answer or a newer set comes; a timeout decides nothing.
 
-A master acknowledges only while its lease holds; whoever acknowledges or reads asks `lease` at that
-moment, so a pause between two calls of this core does no harm (S17).
+A master acknowledges only while its lease is valid; code that acknowledges or reads checks `lease`
+at that moment, so a pause between two calls of this core does no harm (S17).
 """
 
 from collections.abc import Callable, Iterable
@@ -71,7 +71,7 @@ _UNKNOWN_HERE = frozenset(
 
 
 class Membership:
-    """One broker's part; `log` tells the state of its log when a heartbeat is made."""
+    """Decides one broker's role; `log` returns the state of its log when a heartbeat is made."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Membership:
         self._log = log
         self.known = known or Known()
         self.stale_epoch = max(self.known.master_epoch, log().epoch)
-        """Never to be master under this one again: it was used before, or given back."""
+        """Never be master again at or below this epoch: it was used before, or given back."""
         self._incarnation = self.known.incarnation or options.incarnation
         self._messages = ControllerRequests(options, self._incarnation)
         self._online = Online(options, self._messages, broker_id, temp)
@@ -100,7 +100,7 @@ class Membership:
         self._floor_at_ms = 0
         self.view = GroupDescription()
         self.role: Switch | None = None
-        """None: fenced."""
+        """The current role; None when fenced."""
         self._switching: Switch | None = None
         self._switch_at_ms = 0
         self._asker = Asker(options.call_timeout_ms)
@@ -108,25 +108,25 @@ class Membership:
         self._talk: Tag | None = None
         self._poll_at_ms = 0
         self._notice_at_ms = 0
-        """No notice makes it ask before."""
+        """The earliest time (ms) at which a notice triggers a poll."""
         self._old_epoch_again = False
-        """The controllers insist that we go on under the old epoch."""
+        """Whether the controllers insist that this broker goes on under the old epoch."""
         self._conflict = False
-        """The controllers say that another broker has our id."""
-        self._void: Switch | None = None  # under way, and not to be taken any more
+        """Whether the controllers report that another broker has this broker's id."""
+        self._void: Switch | None = None  # under way, but no longer valid
         self._wall = 0
 
     # What happens ----------------------------------------------------------------------------
 
     def start(self, now: int, wall: int) -> Effects:
-        """Begin; the broker is fenced until a role is given."""
+        """Start; the broker is fenced until it gets a role."""
         known = self.known
         self.known = Known(self._incarnation, known.controller_term, known.master_epoch)
         effects: Effects = [] if known == self.known else [SaveKnown(self.known)]
         return effects + self.tick(now, wall)
 
     def tick(self, now: int, wall: int) -> Effects:
-        """Whatever is due."""
+        """Return what is due; `now` is monotonic ms, `wall` is wall-clock ms."""
         self._wall = wall
         effects: Effects = self._say("missing", self.finder.problem(now))
         if self.finder.due(now):
@@ -145,7 +145,7 @@ class Membership:
         return effects
 
     def answered(self, tag: Tag, command: Command, now: int) -> Effects:
-        """A controller answered; late answers are answers too."""
+        """Handle a controller's answer, however late it is."""
         if self._talk == tag:
             self._talk = None
         effects: Effects = []
@@ -158,7 +158,7 @@ class Membership:
         return effects + self.tick(now, self._wall)
 
     def failed(self, tag: Tag, now: int, *, lost: bool) -> Effects:
-        """No answer came. `lost`: the connection was refused or closed, not merely silent."""
+        """Note a missing answer. `lost`: the connection was refused or closed, not just silent."""
         if self._talk == tag:
             self._talk = None
         if tag.kind is Question.HEARTBEAT:
@@ -169,40 +169,40 @@ class Membership:
         return self.tick(now, self._wall)
 
     def closed(self, address: str, now: int) -> Effects:
-        """The connection to a controller closed."""
+        """Note that the connection to a controller closed."""
         self.finder.lost(address, now)
         return self.tick(now, self._wall)
 
     def notified(self, now: int) -> Effects:
-        """Somebody says that the role is another one (1008): the controllers are asked at once.
+        """Poll the controllers at once: a notice (1008) says that the role changed.
 
-        Nothing that the notice says is believed. However many come, the controllers are asked once
-        in `NOTICE_MS`.
+        Nothing in the notice is believed. However many notices come, there is one poll in
+        `NOTICE_MS`.
         """
         at_ms = max(now, self._notice_at_ms)
         self._poll_at_ms = min(self._poll_at_ms, at_ms)
         if at_ms == now:
             self._notice_at_ms = now + NOTICE_MS
-            self._beats.all_due(now)  # whoever leads the controllers now answers one of them
+            self._beats.all_due(now)  # the leading controller answers one of them
         return self.tick(now, self._wall)
 
     def propose(self, proposal: Proposal, now: int) -> Effects:
-        """The master wants another sync-state set."""
+        """Propose another sync-state set to the controllers, as the master."""
         return [*failures(self._proposals.open_proposal(proposal)), *self.tick(now, self._wall)]
 
     def want_replicas(self, now: int) -> Effects:
-        """The master has to know whose ids are registered as of now (`ReplicasTold`)."""
+        """Ask the controllers which ids are registered now (the answer is `ReplicasTold`)."""
         self._register.want(self._asker.newest)
         return self.tick(now, self._wall)
 
     def want_floor(self, floor: int, now: int) -> Effects:
-        """minInSyncReplicas was changed: the controllers are to record it (`FloorChanged`)."""
+        """Ask the controllers to record minInSyncReplicas (the answer is `FloorChanged`)."""
         self.floor.wanted = floor
         self._floor_at_ms = now
         return self.tick(now, self._wall)
 
     def role_done(self, switch: Switch, now: int, *, ok: bool, problem: str = "") -> Effects:
-        """The switch was carried out, or refused."""
+        """Note that the role switch was carried out (`ok`), or failed with `problem`."""
         self._switching = None
         if self._void is switch:
             self._void, ok, problem = None, False, "the controllers have forgotten this broker"
@@ -220,9 +220,8 @@ class Membership:
         return effects + self.tick(now, self._wall)
 
     def look_at_clocks(self, now: int, wall: int) -> bool:
-        """Whether time went by that the monotonic clock did not count: no lease holds then, and a
-        new one is asked for at once.
-        """
+        """Return whether time passed that the monotonic clock did not count; then the lease is
+        dropped and a new one is requested at once."""
         if not self.jumps.look(now, wall):
             return False
         self.lease.drop(now)
@@ -230,17 +229,17 @@ class Membership:
         return True
 
     def ha_address_found(self, master_address: str, ha_address: str, now: int) -> Effects:
-        """The master's replication address, from a name server or from the master itself."""
+        """Note the master's replication address, from a name server or from the master."""
         if self.view.master_address == master_address and not self.view.ha_address:
             self.view = merge(self.view, GroupDescription(ha_address=ha_address))
         return self.tick(now, self._wall)
 
     def hold_span_ms(self) -> int:
-        """See `Lease.hold_span_ms`; 0 for who is no master, or deposed."""
+        """See `Lease.hold_span_ms`; 0 for a broker that is not master or is deposed."""
         return self.lease.hold_span_ms if self.is_master and self.view.epoch == self._epoch else 0
 
     def resign(self, now: int) -> Effects:
-        """Before a stop: another may be master at once."""
+        """Resign before a stop, so that another broker can become master at once."""
         return self._step_down("this broker stops", now) if self.is_master else []
 
     # Figures ---------------------------------------------------------------------------------
@@ -254,7 +253,7 @@ class Membership:
         return isinstance(self.role, BecomeMaster)
 
     def next_deadline(self) -> int:
-        """When `tick` has something to do."""
+        """Return when `tick` has something to do (monotonic ms)."""
         wanted = [self.finder.due_at_ms]
         if self.broker_id is not None:
             wanted.append(self._beats.due_at_ms)
@@ -281,15 +280,15 @@ class Membership:
         return view.master_id == self.broker_id and self._is_stale(view.epoch)
 
     def _is_stale(self, epoch: int) -> bool:
-        """Whether it may be from before this process registered (S19)."""
+        """Return whether `epoch` may be from before this process registered (S19)."""
         if self.is_master or (epoch > self.stale_epoch and self._online.done):
             return False
         return not (self._old_epoch_again and self._options.clean_start)
 
     def _converse(self, now: int) -> Effects:
-        """One question at a time to the active controller, the first that is open.
+        """Ask the active controller the first open question, one at a time.
 
-        What another controller was asked is not waited for.
+        An open question to another controller does not delay this one.
         """
         active = self.finder.active
         if active is None or (self._talk is not None and self._talk.address == active):
@@ -307,7 +306,7 @@ class Membership:
         if self._wants_election() and now >= self._online.at_ms:
             self._online.wait(now)
             assert self.broker_id is not None
-            # A heartbeat first: an election goes by what heartbeats told of the logs.
+            # A heartbeat first: an election compares the logs by the heartbeats.
             beats = [] if self._beats.has_sent_to(active) else self._beat([active], now)
             command = self._messages.elect(self.broker_id, self._wall)
             return beats + self._talk_about(Question.ELECT, command, active, now)
@@ -344,7 +343,7 @@ class Membership:
                 if online.on_registered(command, now, self._wall):
                     effects += [] if self._options.clean_start else [UncleanRecorded()]
                     self._poll_at_ms = now
-                    self._beats.all_due(now)  # an election goes by what heartbeats tell
+                    self._beats.all_due(now)  # an election needs their log state
                     self.view = unelected(self.view, None if self.is_master else self.broker_id)
                     effects += self._see_in(command, answer, now)
         return effects + self._say("online", online.problem)
@@ -394,7 +393,8 @@ class Membership:
         return self._see_in(command, answer, now) if command.code == Code.SUCCESS else []
 
     def _forgotten(self, now: int) -> Effects:
-        """They were wiped, or we cleaned away: leave the old epoch, then register (ADR 0044)."""
+        """Leave the old epoch, then register: the controllers lost this broker's entry (ADR
+        0044)."""
         if not self._online.forgotten(now) or self.lease.supported is False:
             return []
         view, self._void = self.view, self._switching
@@ -404,7 +404,7 @@ class Membership:
         return [] if self.role is None else self._fence("the controllers know this broker no more")
 
     def _undecided(self, tag: Tag, now: int) -> None:
-        """No answer: it may have been carried out, and is asked again."""
+        """Repeat a question without an answer; the controller may have carried it out."""
         if tag.kind is Question.ALTER:
             self._proposals.again(tag.number, now)
         elif tag.kind is Question.REPLICAS:
@@ -421,7 +421,7 @@ class Membership:
         return self._see(view, now) if view else []
 
     def _see(self, view: GroupDescription, now: int) -> Effects:
-        """Somebody described the group: heed it unless it is old news."""
+        """Act on a description of the group unless it is out of date."""
         present = self.view
         if is_old(view, present, self.known):
             return []
@@ -436,7 +436,7 @@ class Membership:
         return self._newer_set()
 
     def _newer_set(self) -> Effects:
-        """A master adopts a set that is newer than its own; what was proposed before is settled."""
+        """Adopt, as master, a set newer than the own one; older proposals are closed."""
         role, view = self.role, self.view
         if not isinstance(role, BecomeMaster) or role.epoch != view.epoch or view.members is None:
             return []
@@ -447,7 +447,7 @@ class Membership:
         return [SetCommitted(view.members, view.set_epoch)]
 
     def _target(self) -> Switch | None:
-        """The role to switch to; None when there is nothing to switch, or not yet."""
+        """Return the role to switch to; None when no switch is needed, or not yet possible."""
         view = self.view
         if self.broker_id is None or self._conflict or self._switching is not None:
             return None
@@ -457,10 +457,10 @@ class Membership:
         return None if wanted is None or same_role(self.role, wanted) else wanted
 
     def _aim(self, now: int) -> Effects:
-        """Switch when the view gives another role; one switch at a time."""
+        """Start the switch to the role that the view gives; one switch at a time."""
         effects: Effects = []
         if self.is_master and self.view.epoch > self._epoch:
-            # Deposed: not one acknowledgement more, even if the next role cannot be taken yet.
+            # Deposed: acknowledge nothing more, even if the next role cannot be taken yet.
             effects = self._fence(f"epoch {self.view.epoch} has begun")
         wanted = self._target()
         if wanted is None or now < self._switch_at_ms:
@@ -474,7 +474,7 @@ class Membership:
         return [Fence(reason), *failures(self._proposals.drop())]
 
     def _record(self, epoch: int) -> Effects:
-        """Keep what was acted on, after it was acted on."""
+        """Record the epoch that was acted on, after acting on it."""
         known = Known(self._incarnation, self.view.term or self.known.controller_term, epoch)
         if known == self.known or epoch < self.known.master_epoch:
             return []
@@ -491,7 +491,7 @@ class Membership:
         return [self._beats.make(tag, own_id, log, resign=resign) for tag in tags]
 
     def _step_down(self, reason: str, now: int) -> Effects:
-        """Fence, and tell the controllers that nothing is acknowledged at this epoch any more."""
+        """Fence, and tell the controllers that nothing more is acknowledged at this epoch."""
         self.stale_epoch = max(self.stale_epoch, self.view.epoch)
         self._old_epoch_again = False
         return self._fence(reason) + self._beat(self.finder.controllers, now, resign=True)
@@ -515,7 +515,7 @@ class Membership:
             return []
         effects = self._found(tag.address, answer.controllerTerm or 0, now)
         if tag.address != self.finder.active:
-            return effects  # one that lost its place and does not know it
+            return effects  # a controller that no longer leads and does not know it
         self._conflict = False
         effects += self._say("heartbeat", "") + self._see_in(command, answer, now)
         self._apply_lease(tag, answer)
@@ -527,7 +527,7 @@ class Membership:
         if tag.address != self.finder.active:
             return []
         if command.code in _UNKNOWN_HERE and not self._online.done:
-            return []  # as expected: its registration is under way
+            return []  # expected: its registration is under way
         effects = self._forgotten(now) if command.code in _UNKNOWN_HERE else []
         if command.code == Code.CONTROLLER_BROKER_ID_INVALID:
             self._conflict = True
@@ -572,13 +572,13 @@ class Membership:
         if proposal is None:
             return []
         if command.code != Code.SUCCESS:
-            # Refused, or carried out by an attempt that seemed lost: the poll brings the truth.
+            # Refused, or carried out by an attempt whose answer was lost: the poll shows which.
             self._poll_at_ms = now
             text = f"the sync-state set stays as it is: {command.code} {command.remark or ''}"
             return [ProposalFailed(proposal, once), *self._say("alter", text)]
         set_epoch = answer.newSyncStateSetEpoch or proposal.set_epoch + 1
         if set_epoch <= proposal.set_epoch:
-            # The set is as we wish and was not touched: nothing older is settled by that.
+            # The set already is as proposed and was not changed: this closes no older proposal.
             return [ProposalFailed(proposal), *self._say("alter", "")]
         members, term = proposal.members, self.view.term
         committed = GroupDescription(tag.epoch, self.broker_id, "", None, set_epoch, members, term)

@@ -1,4 +1,5 @@
-"""The lease of a master: heartbeats that renew it, and the floor that its elections respect."""
+"""Lease of a master: how long it may acknowledge, the heartbeats that renew it,
+minInSyncReplicas."""
 
 from collections.abc import Sequence
 
@@ -8,39 +9,41 @@ from epochmq.broker.group.member_options import LogState, MembershipOptions
 from epochmq.broker.group.membership_effects import SendCommand, Tag, Tell
 
 # Lease ---------------------------------------------------------------------------------------
-# How long a master may go on acknowledging: until the lease that the controllers gave ends.
+# How long a master may go on acknowledging: until the end of the lease that the controllers
+# gave.
 #
-# A lease counts from before the heartbeat was sent, so it ends here no later than the controllers
-# think it does, whatever the network did. A controller that knows no leases, which
-# is RocketMQ's, fences nobody: then there is no end.
+# A lease is counted from before the heartbeat was sent, so it ends here no later than at the
+# controllers, whatever the network did. RocketMQ's controllers know no leases and fence nobody:
+# under them a lease has no end.
 
 
 class Lease:
-    """The end of the present lease, in monotonic ms; of one master epoch only."""
+    """The end of the current lease, in monotonic ms; it belongs to one master epoch only."""
 
     def __init__(self) -> None:
         self.until_ms = 0
         self.supported: bool | None = None
-        """Whether the controllers give leases; None until one said."""
+        """Whether the controllers give leases; None until a controller answered."""
         self.span_ms = 0
-        """Length of the last lease."""
+        """The length of the last lease, in ms."""
         self._may_hold = False
-        """The last lease came with leave to go on past it."""
+        """Whether the last lease allows the master to go on after its end (ADR 0044)."""
         self._from_ms = 0
-        """What was asked before is no lease."""
+        """Answers to heartbeats sent before this time (ms) grant no lease."""
 
     def valid(self, now: int) -> bool:
         return now < self.until_ms
 
     def begin(self) -> None:
-        """A new role or epoch: nothing is granted for it yet."""
+        """Start a new role or epoch: no lease is granted for it yet."""
         self.until_ms = FOREVER if self.supported is False else 0
         self._may_hold = False
 
     def granted(self, sent_at_ms: int, span_ms: int, *, may_hold: bool = False) -> None:
-        """Longer or not at all: an answer that was overtaken must not shorten it.
+        """Extend the lease to `sent_at_ms + span_ms`; an older answer never shortens it.
 
-        `may_hold`: past its end the master may go on as long as its whole set is behind it.
+        `may_hold`: after its end the master may go on while its whole sync-state set has its
+        messages.
         """
         if sent_at_ms < self._from_ms:
             return
@@ -52,7 +55,7 @@ class Lease:
         self.until_ms = max(self.until_ms, sent_at_ms + span_ms)
 
     def is_supported(self, supported: bool) -> None:
-        """The active controller gives leases, or knows none."""
+        """Note whether the active controller gives leases."""
         if supported and self.until_ms >= FOREVER:
             self.until_ms = 0
         elif not supported:
@@ -60,31 +63,32 @@ class Lease:
         self.supported = supported
 
     def give_back(self) -> None:
-        """Acknowledge nothing more under it, nor past it."""
+        """End the lease now: nothing is acknowledged under it or after it."""
         self.until_ms = 0
         self._may_hold = False
 
     def drop(self, now: int) -> None:
-        """The clock stood still for a while: a lease asked for before `now` may be over."""
+        """Drop the lease: the monotonic clock stood still for a while, so a lease requested before
+        `now` may be over."""
         self._from_ms = now
         if self.until_ms < FOREVER:
             self.give_back()
 
     @property
     def hold_span_ms(self) -> int:
-        """Past its end: how lately each member must have been heard (ADR 0044); 0: it is the end.
+        """After the lease: how recently (ms) each member must be heard (ADR 0044); 0: stop.
 
-        Only in an epoch that a lease was given in.
+        It is above 0 only in an epoch in which a lease was granted.
         """
         return self.span_ms if self._may_hold and 0 < self.until_ms < FOREVER else 0
 
 
 # Heartbeats ----------------------------------------------------------------------------------
-# When which controller hears of us, and which of them knows leases.
+# When each controller gets a heartbeat, and which controllers know leases.
 #
-# Every controller gets every heartbeat, so that a new leader knows who lives. Ours
-# answer; a Java controller is told one-way once it has shown that it is one, and is tried again now
-# and then, for it may have been replaced.
+# Every controller gets every heartbeat, so that a new leader knows which brokers live. EpochMQ's
+# controllers answer. A controller that has shown that it is a Java controller gets one-way
+# heartbeats; from time to time it gets a request again, because it may have been replaced.
 
 
 BEATS_PER_LEASE = 6
@@ -94,7 +98,7 @@ UNANSWERED_MAX = 8
 
 
 class Heartbeats:
-    """All controllers beat together; what differs is how each is told."""
+    """Sends to all controllers at the same time, each in the form that it understands."""
 
     def __init__(self, options: MembershipOptions, messages: ControllerRequests) -> None:
         self._options = options
@@ -106,7 +110,8 @@ class Heartbeats:
     def due(
         self, controllers: Sequence[str], now: int, lease: Lease, *, waiting: bool
     ) -> list[str]:
-        """Whom to tell now. `waiting`: a master that has no lease, and serves nobody meanwhile."""
+        """Return the controllers to send to now. `waiting`: this master has no lease, and serves
+        nothing until it has one."""
         if now < self.due_at_ms:
             return []
         interval = self._options.heartbeat_ms
@@ -118,11 +123,11 @@ class Heartbeats:
         return [one for one in controllers if self._unanswered.get(one, 0) < UNANSWERED_MAX]
 
     def all_due(self, now: int) -> None:
-        """Tell everybody at once: something changed."""
+        """Send to all controllers at once: something changed."""
         self.due_at_ms = now
 
     def has_sent_to(self, address: str) -> bool:
-        """Whether `address` was told anything yet."""
+        """Return whether any heartbeat was sent to `address` yet."""
         return address in self._unanswered
 
     def make(self, tag: Tag, broker_id: int, log: LogState, *, resign: bool) -> SendCommand | Tell:
@@ -147,15 +152,17 @@ class Heartbeats:
 
 
 # Floor ---------------------------------------------------------------------------------------
-# minInSyncReplicas while the broker runs: the controllers know a lower one before it is used.
+# minInSyncReplicas while the broker runs: a lower value applies only after the controllers have
+# recorded it.
 #
-# While the set is smaller than this number the master acknowledges nothing, so the controllers keep
-# who left the set eligible (KIP-966). A master that used a lower number than they know would
-# acknowledge alone while somebody without its messages may be elected cleanly.
+# While the sync-state set is smaller than this number the master acknowledges nothing, so the
+# controllers keep members that left the set eligible for election (KIP-966). A master that used a
+# lower number than the controllers know would acknowledge alone, while a member without its
+# messages may still be elected in a clean election.
 
 
 class Floor:
-    """The number that is wanted, and the highest that the controllers may know."""
+    """The wanted minInSyncReplicas, and the highest value that the controllers may know."""
 
     def __init__(self, value: int) -> None:
         self.wanted = value
@@ -165,20 +172,22 @@ class Floor:
 
     @property
     def in_use(self) -> int:
-        """Never below what the controllers may know."""
+        """The value to apply: never below a value that the controllers may know."""
         return max(self.wanted, self._highest)
 
     @property
     def is_known(self) -> bool:
-        """Whether the controllers know what is wanted."""
+        """Whether the controllers know the wanted value."""
         return self._known == self.wanted
 
     def asked(self, number: int) -> None:
-        """Registration `number` carries what is wanted; it may be recorded at any time now."""
+        """Note that registration `number` carries the wanted value; it may be recorded at any time
+        from now on."""
         self._last = number, self.wanted
         self._highest = max(self._highest, self.wanted)
 
     def recorded(self, number: int) -> None:
-        """Registration `number` succeeded. An older one than the last says nothing for sure."""
+        """Note that registration `number` succeeded. Only the last one counts: an older one proves
+        nothing."""
         if number == self._last[0]:
             self._known = self._highest = self._last[1]

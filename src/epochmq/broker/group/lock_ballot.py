@@ -1,12 +1,14 @@
-"""One client's request in strict mode, at the broker that counts: two ballots at the most.
+"""Queue locks in strict mode: votes of the group's members decide a client's lock request.
 
-Pure: the shell names the members, sends the questions and the undoing, and knows the time. The
-order is the law here (INV-31): own votes are given first, saved by the shell before anybody is
-asked, and what was not won is taken back everywhere before the client is answered.
+A request takes at most two ballots. This module does no I/O: the service names the members, sends
+the requests and the undo requests, and knows the time. The order matters (INV-31): the broker gives
+its own votes first and saves them before it asks any member; votes for queues that were not won are
+undone everywhere before the client is answered.
 
-A broker whose own vote is for somebody else asks all the same where the others are a majority
-without it: a master that was away may keep a vote whose owner gave the queue back meanwhile. What
-they give is its own vote from then on, for it is by that vote that commits are judged (ADR 0054).
+A broker whose own vote belongs to another client asks the members all the same where they are a
+majority without it: a master that was away may keep a vote whose owner gave the queue back
+meanwhile. The members' decision then becomes its own vote, because commits are judged by that vote
+(ADR 0054).
 """
 
 import logging
@@ -24,24 +26,24 @@ from epochmq.wire.headers.group_headers import LockBatchHeader, UnlockBatchHeade
 from epochmq.wire.session import Session
 
 # Quorum --------------------------------------------------------------------------------------
-# Counting votes for queue locks: one ballot for one client's request (strict mode, ADR 0052).
+# Counts votes for queue locks: one ballot for one client's request (strict mode, ADR 0052).
 #
-# A queue is the client's with the votes of more than half of `totalReplicas`, which is
-# configured and does not shrink with the living members: two clients can never have a majority
-# each (INV-31).
+# A client owns a queue with the votes of more than half of `totalReplicas`. That number is
+# configured and does not shrink with the living members, so two clients can never both have a
+# majority (INV-31).
 
 
 def quorum_of(replicas: int, safe: Safeguards = SAFE) -> int:
-    """Votes that make a lock; 2 of 2, so with two replicas both must live."""
+    """Return how many votes make a lock; it is 2 of 2, so with two replicas both must live."""
     return replicas // 2 + 1 if safe.lock_quorum else 1
 
 
 class LockBallot:
-    """`own` are the queues that the asking broker itself votes for, `members` those it asks.
+    """Counts the votes of one ballot: `own` are this broker's votes, `members` are asked.
 
-    `refused` are others, for which it has no vote left: a majority may be found without it.
-    `renewed` are queues that the client held here before: their votes are not taken back from
-    members that would take back too much.
+    `refused`: other queues, for which this broker has no vote left; a majority may be found without
+    it. `renewed`: queues that the client already held here; their votes are undone only at members
+    that can undo exactly one vote.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class LockBallot:
 
     @property
     def decided(self) -> bool:
-        """Whether no answer that is still to come can change anything."""
+        """Whether no answer that is still missing can change the result."""
         left = len(self._open)
         return all(
             votes >= self._quorum or votes + left < self._quorum for votes in self._votes.values()
@@ -69,21 +71,22 @@ class LockBallot:
 
     @property
     def granted(self) -> list[MessageQueue]:
-        """What the client has, by the votes so far."""
+        """The queues that the client owns by the votes so far."""
         return [queue for queue, votes in self._votes.items() if votes >= self._quorum]
 
     @property
     def lost(self) -> list[MessageQueue]:
-        """What it has not."""
+        """The queues that the client does not own by the votes so far."""
         return [queue for queue, votes in self._votes.items() if votes < self._quorum]
 
     @property
     def contested(self) -> bool:
-        """Whether a member voted for somebody else: at another moment it may not."""
+        """Whether a member voted for another client; a later ballot may have another result."""
         return any(granted != self._votes.keys() for granted in self._granted.values())
 
     def voted(self, member: int, queues: Iterable[MessageQueue], *, exact: bool) -> None:
-        """An answer; `exact` from a member that can undo this very vote and nothing more."""
+        """Count the votes of `member`; `exact`: the member can undo exactly this vote and nothing
+        more."""
         if member not in self._open:
             return
         self._open.remove(member)
@@ -95,12 +98,13 @@ class LockBallot:
             self._votes[queue] += 1
 
     def silent(self, member: int) -> None:
-        """No answer in time, or one that says nothing: no vote. It may have voted all the same."""
+        """Count no vote for a member that did not answer usably in time; it may have voted all the
+        same."""
         self._open.discard(member)
 
     def votes_to_undo(self, members: Iterable[int]) -> dict[int, list[MessageQueue]]:
-        """Of `members`, all that were asked, what each is to undo: partial votes would keep others
-        off for as long as a lock lives (H23)."""
+        """Return which queues each of `members` must undo. Partial votes would keep other clients
+        off for the lifetime of a lock (H23)."""
         wanted = {}
         for member in members:
             voted = self._granted.get(member, frozenset(self._votes))
@@ -115,14 +119,14 @@ class LockBallot:
 
 
 AGAIN_WITHIN_MS = 300
-"""A second try begins only this early: the client waits for a second."""
+"""A second ballot begins only within this time (ms), because the client waits for one second."""
 PAUSE_MS = 20, 120
-"""The least and the most before the second try: two clients that began together may both have
-lost (H23)."""
+"""The shortest and the longest pause before the second ballot (ms); two clients that began together
+may both have lost (H23)."""
 
 
 class LockRequest:
-    """`granted` is the answer once the last ballot has ended."""
+    """One client's request; `granted` is the answer after the last ballot."""
 
     ballot: LockBallot
 
@@ -148,7 +152,8 @@ class LockRequest:
         self._attempt = Attempt("", 0)
 
     def begin(self, members: Collection[int], attempt: Attempt, now: int) -> list[MessageQueue]:
-        """Give the own votes, to be saved now; what all `members` are to be asked for then."""
+        """Give this broker's votes, which the caller saves now; return the queues to ask all
+        `members` for."""
         locks, group, client_id, left = self._locks, self._group, self._client_id, self._left
         renewed = frozenset(q for q in left if locks.owner(group, q, now) == client_id)
         own = locks.lock(group, left, client_id, now, attempt)
@@ -159,8 +164,8 @@ class LockRequest:
         return own + refused
 
     def end(self, now: int) -> dict[int, list[MessageQueue]]:
-        """The ballot is over; which member is to undo which votes. The own are set right here, to
-        be saved before the client is answered."""
+        """End the ballot; return which member must undo which votes. The own votes are changed
+        here, and must be saved before the client is answered."""
         self._ballots += 1
         ballot, locks = self.ballot, self._locks
         granted = ballot.granted
@@ -172,27 +177,30 @@ class LockRequest:
         return ballot.votes_to_undo(self._members)
 
     def tries_again(self, now: int) -> bool:
-        """Whether a second ballot may bring what the first did not; there is no third."""
+        """Return whether a second ballot may bring more; there is no third."""
         early = self._ballots == 1 and now - self._began_ms <= AGAIN_WITHIN_MS
         return early and bool(self._left) and self.ballot.contested
 
 
 # Votes ---------------------------------------------------------------------------------------
-# This broker's own votes in strict mode: whom it answers, what it keeps, what they guard.
+# This broker's own votes in strict mode: which members it answers, how votes are saved, and
+# which commits they block.
 
 
 log = logging.getLogger(__name__)
 
 
 def attempt_of(header: LockBatchHeader | UnlockBatchHeader) -> Attempt | None:
-    """Which member's question it is; None for a client's, and for a Java member's."""
+    """Return which member's attempt a request belongs to; None for a client's request, or a Java
+    member's."""
     if header.lockAsker is None or header.lockNumber is None:
         return None
     return Attempt(header.lockAsker, header.lockNumber)
 
 
 def check_same_rules(node: BrokerContext, header: LockBatchHeader) -> None:
-    """`Refused` for a member that counts votes otherwise: majorities might not meet."""
+    """Raise `Refused` for a member with other rules for counting votes: majorities might not
+    overlap."""
     options = node.options
     if not options.lock_in_strict_mode:
         raise Refused(
@@ -209,18 +217,17 @@ def check_same_rules(node: BrokerContext, header: LockBatchHeader) -> None:
 
 
 def save_votes(node: BrokerContext, done: Callable[[Refused | None], None]) -> None:
-    """Before an answer leaves: what was promised must survive a crash. It is written beside the
-    loop, then `done` is called.
+    """Save the votes in the background, then call `done`; a promised vote must survive a crash.
 
-    With a `Refused` when the disk does not take it; who was to own a queue keeps others off it
-    then, and is told on the next try.
+    `done` gets a `Refused` when the disk does not take the votes. The vote then stays in memory and
+    keeps other clients off the queue; the client gets it on its next try.
     """
     table = node.locks
     if table.dirty:
         data, table.dirty = encode_file(table), False
         write: Callable[[], None] = partial(node.disk.write_file, table.file, data, backup=True)
     else:
-        write = _nothing  # in its turn: an earlier promise may be on its way to the disk
+        write = _nothing  # keeps the order: an earlier vote may still be on its way to the disk
 
     def written(error: EnvironmentFault | None) -> None:
         if error is None:
@@ -235,16 +242,17 @@ def save_votes(node: BrokerContext, done: Callable[[Refused | None], None]) -> N
 
 
 def _nothing() -> None:
-    """Only waits."""
+    """Write nothing; only waits for earlier writes."""
 
 
 def another_holds(
     node: BrokerContext, session: Session, group: str, topic: str, queue_id: int, now: int
 ) -> bool:
-    """In strict mode, whether somebody else has the queue than the consumer that asks.
+    """Return whether, in strict mode, another client than the consumer that asks owns the queue.
 
-    One that was away for longer than its lock lives finds another in its place; what it commits
-    then would put that one's progress back (INV-31). Who is no member of the group may commit.
+    A consumer that was away for longer than its lock lives may find another owner; its late commit
+    would move the owner's progress back (INV-31). A client that is no member of the group may
+    commit.
     """
     if not node.options.lock_in_strict_mode:
         return False

@@ -1,7 +1,7 @@
-"""Strict mode's questions to the other members: votes for locks, and locks that are given back.
+"""Queue-lock votes in strict mode: sends lock and unlock requests to the other group members.
 
-Up to a second for all of them together, which is what clients wait; as soon as the votes that came
-decide, the client is answered. What is asked when, and taken back, is `lock_ballot.py`'s to say.
+All members together get up to one second, which is how long clients wait; the client is answered as
+soon as the votes decide. `lock_ballot.py` decides what is asked when, and what is undone.
 """
 
 import asyncio
@@ -35,7 +35,8 @@ log = logging.getLogger(__name__)
 
 
 class LockVotes:
-    """The strict half of one broker's locks; `members` are the others of its group, by id."""
+    """The strict-mode part of one broker's locks; `members` returns the group's other members, by
+    id."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class LockVotes:
         self._peers = peers
         self._members = members
         self._rng: Rng = rng or RealRng()
-        self._number = node.started_wall_ms << 20  # above all of an earlier run of this broker
+        self._number = node.started_wall_ms << 20  # above the numbers of earlier runs
         self._tasks = TaskSet()
         self._too_many = False
 
@@ -62,7 +63,7 @@ class LockVotes:
         self._tasks.spawn(self._lock(wanted, queues, done))
 
     def unlock(self, wanted: LockBatchRequest) -> None:
-        """Give the queues back here and at all members, as far as they can be reached."""
+        """Unlock the queues here and at all members that can be reached."""
         attempt = self._next_attempt()
         locks = self._node.locks
         locks.unlock(wanted.consumer_group, wanted.mq_set, wanted.client_id, attempt)
@@ -98,7 +99,7 @@ class LockVotes:
         done(Reply(body=encode_body(LockBatchResponse(asking.granted))))
 
     async def _ask(self, wanted: LockBatchRequest, asking: LockRequest) -> None:
-        """One ballot to its end; what it did not win is taken back everywhere."""
+        """Run one ballot to its end; votes for queues that were not won are undone everywhere."""
         attempt, members = self._next_attempt(), self._asked()
         wanted_of_all = asking.begin(members.keys(), attempt, self._node.clock.now_ms())
         await self._save()
@@ -118,7 +119,7 @@ class LockVotes:
         await self._save()
 
     async def _save(self) -> None:
-        """Wait until what was promised is saved; `Refused` when the disk does not take it."""
+        """Wait until the votes are saved; raises `Refused` when the disk does not take them."""
         saved: asyncio.Future[Refused | None] = asyncio.get_running_loop().create_future()
 
         def done(error: Refused | None) -> None:
@@ -134,7 +135,8 @@ class LockVotes:
         return quorum_of(self._node.options.total_replicas)
 
     def _asked(self) -> Mapping[int, str]:
-        """Whom to ask; nobody when there are more than the votes are counted for."""
+        """Return the members to ask; empty when the group has more members than votes are counted
+        for."""
         members = self._members()
         total = self._node.options.total_replicas
         too_many = len(members) >= total
@@ -153,7 +155,8 @@ class LockVotes:
         queues: Sequence[MessageQueue],
         attempt: Attempt,
     ) -> tuple[list[MessageQueue], bool] | None:
-        """The queues that a member votes for, and whether it can undo; None without an answer."""
+        """Return the queues that a member votes for and whether it can undo exactly this vote; None
+        without a usable answer."""
         header = LockBatchHeader(
             lockAsker=attempt.asker,
             lockNumber=attempt.number,

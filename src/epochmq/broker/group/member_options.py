@@ -1,4 +1,4 @@
-"""A broker's options as replication and membership take them."""
+"""Translates a broker's options into those of replication and of membership."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from epochmq.runtime.config_text import file_below_root
 from epochmq.store.epochs import FILE as EPOCH_FILE
 
 # Options -------------------------------------------------------------------------------------
-# What the membership core must know of the broker, as plain values.
+# The broker's options that the membership core needs, as plain values.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,31 +19,33 @@ class MembershipOptions:
     cluster: str
     broker: str
     address: str
-    """Where clients reach this broker."""
+    """The address where clients reach this broker."""
     ha_address: str
-    """Where replicas reach it."""
+    """The address where replicas reach this broker."""
     controllers: tuple[str, ...]
     heartbeat_ms: int = 1000
     heartbeat_timeout_ms: int = 1000
     dead_after_ms: int = 10_000
-    """controllerHeartBeatTimeoutMills: what controllers are told to wait for."""
+    """controllerHeartBeatTimeoutMills: after this time without a heartbeat, controllers consider
+    the broker dead."""
     poll_ms: int = 5000
     metadata_ms: int = 10_000
     call_timeout_ms: int = 3000
     priority: int = 2**31 - 1
     min_in_sync_replicas: int = 1
-    """As master of a smaller set this broker neither acknowledges nor confirms (KIP-966)."""
+    """The sync-state set size below which this broker, as master, neither acknowledges nor confirms
+    (KIP-966)."""
     learner: bool = False
     clean_start: bool = True
     incarnation: str = ""
-    """Random text, used when none was kept yet."""
+    """Random text for a replica that has no stored incarnation yet."""
     session: str = ""
-    """Random text of this process."""
+    """Random text that identifies this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What heartbeats tell of the log; offsets are byte positions."""
+    """The state of the log in a heartbeat; offsets are byte positions."""
 
     epoch: int = 0
     max_offset: int = 0
@@ -70,12 +72,13 @@ FIELDS = {
     "from_last_file": "sync_from_last_file",
     "gap_max_bytes": "ha_max_gap_not_in_sync",
 }
-"""Replication's name of an option -> the broker's. Those that are declared `mutable` reach a
-replication that runs (`changed_options`); nothing else has to be written for a new one."""
+"""Field of `ReplicationOptions` -> field of `BrokerOptions`. Options declared `mutable` also reach
+a running replication (`changed_options`); a new entry here needs no other code."""
 
 
 def replication_options(options: BrokerOptions, *, upgraded: bool) -> ReplicationOptions:
-    """`upgraded`: this replica has no identity yet, so its log is from before controller mode."""
+    """Build the options of replication. `upgraded`: this replica has no identity yet, so its log is
+    from before controller mode."""
     return ReplicationOptions(
         **{ours: getattr(options, theirs) for ours, theirs in FIELDS.items()},
         adopt_plain_log=upgraded,
@@ -84,7 +87,7 @@ def replication_options(options: BrokerOptions, *, upgraded: bool) -> Replicatio
 
 
 def changed_options(running: ReplicationOptions, options: BrokerOptions) -> ReplicationOptions:
-    """`running` with those of `options` that may change while replication goes on."""
+    """Return `running` with those values of `options` that may change while replication runs."""
     mutable = {row.field for row in describe(ReplicaKeys) if row.mutable}
     return replace(
         running,
@@ -122,7 +125,7 @@ def membership_options(
 
 
 def waits_for_replicas(options: BrokerOptions) -> bool:
-    """Whether sends wait for more than this broker."""
+    """Return whether sends wait for more than this broker."""
     several = options.in_sync_replicas > 1 or options.min_in_sync_replicas > 1
     if options.enable_controller_mode:
         return options.all_ack_in_sync_state_set or several
@@ -130,13 +133,14 @@ def waits_for_replicas(options: BrokerOptions) -> bool:
 
 
 def epoch_file(options: BrokerOptions) -> str:
-    """As the store's disk names it; `ConfigError` outside of the root."""
+    """Return the epoch file's path as the store's disk names it; `ConfigError` outside the root."""
     path = options.store_path_epoch_file
     return _in_store(options, "storePathEpochFile", path, EPOCH_FILE)
 
 
 def identity_file(options: BrokerOptions) -> str:
-    """As the store's disk names it; `ConfigError` outside of the root."""
+    """Return the identity file's path as the store's disk names it; `ConfigError` outside the
+    root."""
     path = options.store_path_broker_identity
     return _in_store(options, "storePathBrokerIdentity", path, "brokerIdentity")
 

@@ -1,4 +1,4 @@
-"""What the membership core wants done; carried out in order, disk before network."""
+"""Effects of the membership core: what it asks the service to do, in order, disk before network."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from epochmq.wire.command import Command
 
 
 class Question(Enum):
-    """What was asked of a controller."""
+    """The kinds of requests to a controller."""
 
     METADATA = auto()
     NEXT_ID = auto()
@@ -22,19 +22,19 @@ class Question(Enum):
     HEARTBEAT = auto()
     REPLICAS = auto()
     FLOOR = auto()
-    """A registration again, with another minInSyncReplicas."""
+    """A repeated registration, with another minInSyncReplicas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """Belongs to one request; comes back with its answer or its failure."""
+    """Identifies one request; passed back with its answer or its failure."""
 
     kind: Question
     address: str
     number: int
     sent_at_ms: int
     epoch: int = 0
-    """The master epoch the request was made under."""
+    """The master epoch under which the request was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class SendCommand:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Send one-way."""
+    """Send `command` one-way to the controller at `address`."""
 
     address: str
     command: Command
@@ -77,7 +77,7 @@ class SaveKnown:
 
 @dataclass(frozen=True, slots=True)
 class BecomeMaster:
-    """Report `role_done` when it is so, or cannot be."""
+    """Become master of `epoch`; report `role_done` when it is done or has failed."""
 
     epoch: int
     members: frozenset[int]
@@ -86,7 +86,7 @@ class BecomeMaster:
 
 @dataclass(frozen=True, slots=True)
 class BecomeFollower:
-    """Report `role_done`; `ha_address` is None while nobody has told it."""
+    """Follow the master; report `role_done`. `ha_address` is None while it is unknown."""
 
     epoch: int
     master_id: int
@@ -94,19 +94,20 @@ class BecomeFollower:
     ha_address: str | None
     learner: bool
     unclean_epoch: int = 0
-    """The last epoch that an unclean election began: what this log holds more is given up."""
+    """The last epoch that an unclean election began: messages that only this log has are given
+    up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Serve nothing until the next role."""
+    """Serve nothing until the next role is given."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetCommitted:
-    """The controller's sync-state set under the present epoch."""
+    """The controllers' sync-state set under the current epoch."""
 
     members: frozenset[int]
     set_epoch: int
@@ -114,28 +115,29 @@ class SetCommitted:
 
 @dataclass(frozen=True, slots=True)
 class FloorChanged:
-    """The controllers recorded minInSyncReplicas: this one holds from now on."""
+    """The controllers recorded minInSyncReplicas: `floor` applies from now on."""
 
     floor: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicasTold:
-    """The ids that the controllers have registered in this group."""
+    """The broker ids that the controllers have registered in this group."""
 
     ids: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class UncleanRecorded:
-    """The controllers know that this start may have lost messages; the next one need not say it."""
+    """The controllers know that this start may have lost messages; the next start need not report
+    it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalFailed:
-    """A proposal came to nothing, as far as is known: its fate is open until a newer set is seen.
+    """A proposal failed as far as is known; until a newer set comes it may still be carried out.
 
-    `refused`: it is known that it will never be committed.
+    `refused`: it is certain that the proposal will never be committed.
     """
 
     proposal: Any
@@ -144,7 +146,7 @@ class ProposalFailed:
 
 @dataclass(frozen=True, slots=True)
 class MembershipReport:
-    """One line for the log; said once, when something changes."""
+    """One line for the log, emitted once when something changes."""
 
     text: str
     problem: bool = False
@@ -171,11 +173,11 @@ Effect = (
 
 
 # Request numbers -----------------------------------------------------------------------------
-# Numbers requests, and says things once.
+# Numbers requests, and suppresses repeated log lines.
 
 
 class Asker:
-    """Makes requests that can be told apart when their answers come, however late."""
+    """Makes requests with numbers, so that late answers can be matched to them."""
 
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
@@ -197,13 +199,14 @@ class Asker:
 
 
 class Voice:
-    """Lines for the log, each only when it says something else than the last one on its matter."""
+    """Emits a log line only when it differs from the last one on its subject."""
 
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
 
     def say(self, about: str, text: str, *, problem: bool = True) -> list[Effect]:
-        """The line as an effect, or nothing; an empty text ends the matter."""
+        """Return the line as an effect, or nothing when it is a repeat; an empty text clears the
+        subject."""
         if self._said.get(about, "") == text:
             return []
         self._said[about] = text
@@ -211,17 +214,17 @@ class Voice:
 
 
 # Proposals -----------------------------------------------------------------------------------
-# Proposals of another sync-state set on their way to the controller (KIP-497).
+# Proposals of another sync-state set to the controller (KIP-497).
 #
-# One is open at a time. It is asked again after a timeout, since a timeout decides nothing, and is
-# closed by an answer or by a set at least as new as the one it would have made.
+# One proposal is open at a time. It is sent again after a timeout, because a timeout decides
+# nothing. An answer closes it, or a set that is at least as new as the one it would have made.
 
 
 AGAIN_MS = 100
 
 
 class Proposal(Protocol):
-    """What is proposed; replication's `SetProposal` fits."""
+    """A proposed set; replication's `SetProposal` implements it."""
 
     @property
     def members(self) -> frozenset[int]: ...
@@ -234,7 +237,7 @@ class Proposal(Protocol):
 
 
 class Proposals:
-    """The open proposal and the numbers of its attempts."""
+    """The open proposal, and the numbers of its requests."""
 
     def __init__(self) -> None:
         self.open: Proposal | None = None
@@ -243,7 +246,7 @@ class Proposals:
         self._asking = False
 
     def open_proposal(self, proposal: Proposal) -> list[Proposal]:
-        """Open another one; the one it replaces."""
+        """Open `proposal`; return the one that it replaces, if any."""
         replaced = self.drop()
         self.open = proposal
         self.due_at_ms = 0
@@ -251,11 +254,12 @@ class Proposals:
 
     @property
     def next_at_ms(self) -> int | None:
-        """When to ask for the open proposal; None while its answer is awaited, or for none."""
+        """When to send the open proposal (ms); None while its answer is awaited, or when none is
+        open."""
         return None if self.open is None or self._asking else self.due_at_ms
 
     def due(self, now: int) -> Proposal | None:
-        """The proposal to ask for now."""
+        """Return the proposal to send now, or None."""
         if self._asking or now < self.due_at_ms:
             return None
         return self.open
@@ -265,7 +269,8 @@ class Proposals:
         self._asking = True
 
     def answered(self, number: int) -> Proposal | None:
-        """Close by the answer to attempt `number`; None when it belongs to a closed one."""
+        """Close the proposal by the answer to request `number`, and return it; None when the
+        request belongs to a closed proposal."""
         if number not in self._attempts:
             return None
         proposal = self.open
@@ -274,25 +279,25 @@ class Proposals:
 
     @property
     def asked_once(self) -> bool:
-        """Whether there was one attempt only, so that its refusal is the last word.
+        """Whether there was only one request, so that its refusal is final.
 
-        With several an earlier one may still be on its way, and be carried out later.
+        With several requests an earlier one may still be on its way, and be carried out later.
         """
         return len(self._attempts) == 1
 
     def again(self, number: int, now: int) -> None:
-        """Attempt `number` has no answer; its late answer would still count."""
+        """Note that request `number` has no answer; a late answer still counts."""
         if number in self._attempts:
             self._asking = False
             self.due_at_ms = now + AGAIN_MS
 
     def set_committed(self, set_epoch: int) -> None:
-        """A committed set is known: what would have come before it is history."""
+        """Close the proposal when a set newer than its base was committed."""
         if self.open is not None and self.open.set_epoch < set_epoch:
             self.drop()
 
     def drop(self) -> list[Proposal]:
-        """Close without a decision; what was open."""
+        """Close the open proposal without a decision; return it in a list."""
         dropped = [] if self.open is None else [self.open]
         self.open = None
         self._attempts.clear()
@@ -301,5 +306,5 @@ class Proposals:
 
 
 def failures(proposals: Iterable[Proposal]) -> list[Effect]:
-    """Each of these proposals has come to nothing."""
+    """Return a `ProposalFailed` for each of these proposals."""
     return [ProposalFailed(proposal) for proposal in proposals]

@@ -1,9 +1,9 @@
-"""When a replica asks its master for which table, and what it does with the answer.
+"""Metadata sync: when a replica asks its master for which table, and how it applies the answer.
 
-A table is taken over whole or, for offsets, row by row, in one step and without a moment in which
-anything is missing (rocketmq#9804, #9984). `ready` says that all tables came once from the present
-master: only then may the replica be counted on, for a log without its topics is of no use
-(rocketmq-helm#33, S15); the caller holds replication back until then.
+A table is replaced as a whole or, for offsets, row by row, in one step, so that nothing is missing
+in between (rocketmq#9804, #9984). `ready` is true once all tables came from the current master.
+Only then does the replica count, because a log without its topics is useless (rocketmq-helm#33,
+S15); the caller holds replication back until then.
 """
 
 from enum import Enum
@@ -20,23 +20,24 @@ from epochmq.wire.command import Command, request
 from epochmq.wire.header import decode_header
 
 JAVA_PERIOD_MS = 10_000
-"""A master that does not know stamps is asked for whole tables, as seldom as upstream does."""
+"""A master without stamps is asked for whole tables, at RocketMQ's interval."""
 WATCHED_MS = 1_500
-"""Topics, groups and consumer offsets are asked for with leave to wait so long for news."""
+"""How long the master may hold a question for topics, groups, consumer offsets or order info until
+they change (ms)."""
 AGAIN_MS = 10
 OFFSETS_AGAIN_MS = 50
-"""Offsets change all the time: what was committed for this long before a master died may go back to
-what the replica heard last (INV-29)."""
+"""Pause between two questions for offsets (ms): they change all the time. When a master dies,
+offsets committed since the last answer may be lost at the replica (INV-29)."""
 ORDERS_AGAIN_MS = 2
-"""Whoever pops in order waits for this."""
+"""Pause between two questions for order info (ms); ordered POP requests wait for it."""
 RETRY_MS = 20
-"""First wait after a failure, doubles. Short: in a failover a replica may ask its new master before
-that one has become it, and until the tables came, sends wait for the replica."""
+"""The first pause after a failure (ms); it doubles. It is short because in a failover a replica may
+ask its new master too early, and sends wait for the replica until the tables came."""
 RETRY_MAX_MS = 2_000
 
 
 class CopiedTable(Enum):
-    """What is copied; the value is the request that brings it."""
+    """The tables to copy; each value is the request code that fetches the table."""
 
     TOPICS = RequestCode.GET_ALL_TOPIC_CONFIG
     GROUPS = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
@@ -52,26 +53,26 @@ WATCHED = frozenset(
     {CopiedTable.TOPICS, CopiedTable.GROUPS, CopiedTable.OFFSETS, CopiedTable.ORDERS}
 )
 NEW = frozenset({CopiedTable.MODES, CopiedTable.ORDERS})
-"""A master of an older release may not have them: then there is nothing to copy."""
+"""Tables that a master of an older release may not have; then there is nothing to copy."""
 OPTIONAL = frozenset({CopiedTable.TIMER, CopiedTable.TIMER_METRICS})
-"""A master without a timer answers an error: there is none, and nothing waits for it."""
+"""Tables that a master without a timer answers with an error; nothing waits for them."""
 
 
 _AGAIN_MS = {CopiedTable.OFFSETS: OFFSETS_AGAIN_MS, CopiedTable.ORDERS: ORDERS_AGAIN_MS}
 
 
 class FetchTable(NamedTuple):
-    """Ask the master at `address`."""
+    """Fetch `table` from the master at `address`."""
 
     address: str
     table: CopiedTable
     command: Command
     tenure: int = 0
-    """Of what `follow` began."""
+    """The `follow` period to which the question belongs."""
 
 
 class Copy:
-    """One table: the stamp of its last answer and when to ask again."""
+    """The state of one table: the stamp of its last answer, and when to ask again."""
 
     __slots__ = ("asked_at_ms", "asking", "came", "due_at_ms", "failures", "problem", "stamp")
 
@@ -86,29 +87,29 @@ class Copy:
 
 
 class ReplicaSync:
-    """The copies of one master's tables; idle without a master."""
+    """Copies the tables of one master; idle without a master."""
 
     def __init__(self, tables: Tables, period_ms: int) -> None:
         self._tables = tables
         self._period_ms = period_ms
         self.master: str | None = None
         self._tenure = 0
-        """Rises with each master, and after `stop` and `drop_open_questions`.
+        """Counts masters; also steps in `drop_open_questions`.
 
-        An answer to a question of a lower count is dropped: an acting master knows more by now, and
-        another process may have the same address (INV-29).
+        An answer to a question with a lower count is dropped: an acting master has newer tables by
+        then, and another process may have the same address (INV-29).
         """
         self._copies: dict[CopiedTable, Copy] = {}
 
     def follow(self, master: str, now: int) -> None:
-        """Copy from the master at this address; again from the start if it is another."""
+        """Copy from the master at this address; start again when it is another master."""
         if master != self.master:
             self.master = master
             self._tenure += 1
             self._copies = {table: Copy(now) for table in CopiedTable}
 
     def drop_open_questions(self, now: int) -> None:
-        """Drop the answers that are still under way, and ask again after `RETRY_MS`.
+        """Drop the answers that are still to come, and ask again after `RETRY_MS`.
 
         The master has copied the tables of this broker and goes online with them. An answer from
         before that may come from a process that died.
@@ -125,16 +126,16 @@ class ReplicaSync:
 
     @property
     def problem(self) -> str:
-        """Why a table does not come; empty when all do."""
+        """Why a table cannot be copied; empty when all can."""
         return next((c.problem for c in reversed(self._copies.values()) if c.problem), "")
 
     @property
     def ready(self) -> bool:
-        """Whether every table came at least once from the present master."""
+        """Whether every table came at least once from the current master."""
         return bool(self._copies) and all(copy.came for copy in self._copies.values())
 
     def due(self, now: int) -> list[FetchTable]:
-        """What to ask for now."""
+        """Return the questions to send now."""
         fetches = []
         for table, copy in self._copies.items():
             if self.master is not None and not copy.asking and copy.due_at_ms <= now:
@@ -146,7 +147,7 @@ class ReplicaSync:
         return fetches
 
     def answered(self, fetch: FetchTable, answer: Command, now: int) -> None:
-        """Take the table over; an answer of a former master, or a broken one, changes nothing."""
+        """Apply the table; an invalid answer, or one of a former master, changes nothing."""
         copy = self._copies.get(fetch.table)
         if copy is None or fetch.tenure != self._tenure:
             return
@@ -172,7 +173,8 @@ class ReplicaSync:
         copy.problem = ""
 
     def _pause(self, table: CopiedTable, copy: Copy, header: StampHeader, now: int) -> int:
-        """Until the next question; none to speak of where the master waits for news itself."""
+        """Return the pause before the next question (ms); it is short where the master holds the
+        question until the table changes."""
         if header.stamp is None:
             return max(self._period_ms, JAVA_PERIOD_MS)
         waited = now - copy.asked_at_ms >= WATCHED_MS // 2
@@ -181,7 +183,7 @@ class ReplicaSync:
         return self._period_ms
 
     def failed(self, fetch: FetchTable, problem: str, now: int) -> None:
-        """There was no answer."""
+        """Note that no answer came to `fetch`."""
         copy = self._copies.get(fetch.table)
         if copy is not None and fetch.tenure == self._tenure:
             copy.asking = False

@@ -1,4 +1,4 @@
-"""Carries out the questions of a replica to its master."""
+"""Sends a replica's metadata questions to its master."""
 
 import asyncio
 import logging
@@ -16,7 +16,8 @@ log = logging.getLogger(__name__)
 
 
 class ReplicaSyncService:
-    """Ticked by the broker; `on_ready` is called when all tables came once from a new master."""
+    """Runs `ReplicaSync`; the broker calls `tick`. `on_ready` is called when all tables came once
+    from a new master."""
 
     def __init__(
         self, core: ReplicaSync, peers: Peers, clock: Clock, on_ready: Callable[[], None]
@@ -39,7 +40,7 @@ class ReplicaSyncService:
         self.core.stop()
 
     def tick(self, now: int) -> None:
-        """Start the questions that are due; each runs by itself."""
+        """Send the questions that are due; each runs as a task."""
         for fetch in self.core.due(now):
             self._calls.spawn(self._ask(fetch))
 
@@ -62,14 +63,14 @@ class ReplicaSyncService:
             self._on_ready()
 
     def _go_on(self, now: int) -> None:
-        """Ask again at once where the master waits for that: whoever changed a topic waits too."""
+        """Ask again at once where that is due: a client that changed a topic may be waiting."""
         due = self.core.next_deadline()
         if due is not None and due <= now + AGAIN_MS:
             loop = asyncio.get_running_loop()
             loop.call_later(max(due - now, 0) / 1000, lambda: self.tick(self._clock.now_ms()))
 
     def _report(self) -> None:
-        """One line when something is wrong that was not before, not one a question."""
+        """Log a problem once when it changes, not for every question."""
         if self.core.problem != self._said:
             self._said = self.core.problem
             if self._said:

@@ -1,19 +1,19 @@
-"""What the name servers say of this broker's group: each by itself, and all together.
+"""The group's members as the name servers list them: one server's answer, and all together.
 
-Whoever wants to know of the other members asks this, and nobody polls by himself: `ActingService`
-asks every name server once in `syncBrokerMemberGroupPeriod`, in every role, and puts each answer in
-here. Read it as `member.acting.core.view` (a plain member with enableSlaveActingMaster has one):
+`ActingService` polls every name server once in `syncBrokerMemberGroupPeriod`, in every role, and
+passes each answer in here; no other part polls. Read the view as `member.acting.core.view` (a plain
+member with enableSlaveActingMaster has one):
 
-- `view.others()`: the members beside this broker, address by id, the smallest id first;
-- `view.verdict(now)`: OTHERS, ALONE or UNKNOWN. UNKNOWN is no permission for anything: an answer
-  that is empty, or does not come, is never "I am alone" (H3). ALONE takes a majority of the name
-  servers that named nobody else for as long as a silent member stays listed;
-- `view.known`: the last address ever told of each id, for asking the member itself (H28).
+- `view.others()`: the other members, address by id, the smallest id first;
+- `view.verdict(now)`: OTHERS, ALONE or UNKNOWN. UNKNOWN permits nothing: an empty or missing answer
+  never means "I am alone" (H3). ALONE needs a majority of the name servers that listed no other
+  member for as long as a silent member stays listed;
+- `view.known`: the last known address of each id, for asking the member itself (H28).
 
-`member.acting.poll_soon()` makes the next questions due at once; `member.step_down(why)` ends
-acting before it returns. A name server that was just started knows nobody yet: until it has
-answered for `quiet_ms` in one go, its silence about a member says something only if it showed the
-member before (H1, H3).
+`member.acting.poll_soon()` makes the next polls due at once; `member.step_down(why)` ends acting
+before it returns. A name server that has just started knows no broker yet: until it has answered
+for `quiet_ms` without a failure, the absence of a member in its answers counts only if it listed
+that member before (H1, H3).
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,17 +34,17 @@ from epochmq.wire.headers.namesrv_headers import GetBrokerMemberGroupHeader, Get
 
 
 class Said(Enum):
-    """What one question to one name server brought."""
+    """The kind of answer to one poll of one name server."""
 
     MEMBERS = auto()
     EMPTY = auto()
-    """It knows nobody of the group."""
+    """The name server lists no member of the group."""
     FAILED = auto()
-    """No answer, an error, or nothing that can be understood."""
+    """No answer, an error, or an answer that cannot be decoded."""
 
 
 class NameServerAnswer(NamedTuple):
-    """`members` is empty unless MEMBERS; `problem` says why FAILED."""
+    """One answer; `members` is empty unless MEMBERS, `problem` explains FAILED."""
 
     said: Said
     members: Mapping[int, str] = {}
@@ -52,46 +52,46 @@ class NameServerAnswer(NamedTuple):
 
 
 class NameServersVerdict(Enum):
-    """All answers taken together."""
+    """The conclusion from all answers."""
 
     OTHERS = auto()
-    """A name server knows other members."""
+    """A name server lists other members."""
     ALONE = auto()
-    """A majority has known nobody else for long enough."""
+    """A majority has listed no other member for long enough."""
     UNKNOWN = auto()
 
 
 class Heard(NamedTuple):
-    """What one answer changed."""
+    """The changes that one answer brought."""
 
     senior_came: bool
-    """A smaller id is shown, by a name server that did not show it before."""
+    """The name server lists a smaller id that it did not list before."""
     misses_us: bool
-    """The name server knew this broker once, and does not any more."""
+    """The name server listed this broker once, and does not any more."""
 
 
 @dataclass(slots=True)
 class ObservedNameServer:
-    """One name server, since it began to answer without a failure in between."""
+    """One name server's answers since its last failure."""
 
     said: Said = Said.FAILED
     problem: str = "not asked yet"
     members: dict[int, str] = field(default_factory=dict)
     since_ms: int = 0
     other_ms: int = 0
-    """When it named somebody else last."""
+    """When it last listed another member (ms)."""
     asked_ms: int = 0
-    """When the question was sent that it answered last."""
+    """When the last answered question was sent (ms)."""
     showed_senior: bool = False
-    """It named a smaller id than ours since then."""
+    """Whether it has listed a smaller id than this broker's since then."""
     named_us: bool = False
-    """It knew this broker once, in this life or an earlier one."""
+    """Whether it ever listed this broker, in this run or an earlier one."""
     headless: int = 0
-    """Successive answers that name this broker and no smaller id."""
+    """The number of successive answers that list this broker and no smaller id."""
 
 
 class GroupView:
-    """The answers of all `servers`; `own_id` and `own_address` are what we are registered as."""
+    """Combines the answers of all `servers`; `own_id` and `own_address` are the registered ones."""
 
     def __init__(
         self, servers: Iterable[str], own_id: int, own_address: str, quiet_ms: int
@@ -104,7 +104,7 @@ class GroupView:
 
     @property
     def majority(self) -> int:
-        """How many name servers are more than half of those that are configured."""
+        """How many name servers make a majority of the configured ones."""
         return len(self.servers) // 2 + 1
 
     # What happens ----------------------------------------------------------------------------
@@ -112,8 +112,8 @@ class GroupView:
     def heard(
         self, address: str, answer: NameServerAnswer, now: int, asked_ms: int | None = None
     ) -> Heard:
-        """A question ended that was sent at `asked_ms` (just now, if not told); an address that is
-        no name server of ours changes nothing."""
+        """Record the answer to a question that was sent at `asked_ms` (`now` when None), and return
+        what changed; an address that is not configured changes nothing."""
         server = self.servers.get(address)
         if server is None:
             return Heard(senior_came=False, misses_us=False)
@@ -139,18 +139,19 @@ class GroupView:
         )
 
     def lost(self, address: str) -> None:
-        """The connection to a name server closed: what answers next may know nobody yet."""
+        """Note that the connection to a name server closed: it may have restarted, and know no
+        broker yet."""
         server = self.servers.get(address)
         if server is not None:
             self._failed(server, "the connection closed")
 
     def forget(self) -> None:
-        """Nothing that was said before counts any more, but addresses."""
+        """Forget all answers except the addresses of the members."""
         for server in self.servers.values():
             self._failed(server, "not asked since this process stood still")
 
     def _remember(self, members: Mapping[int, str]) -> None:
-        """Not without bound: whoever answers could name new ids for ever."""
+        """Remember addresses, with a limit: a faulty name server could list new ids for ever."""
         self.known.update(members)
         if len(self.known) > limits.REPLICAS_MAX:
             self.known = dict(members)
@@ -164,12 +165,12 @@ class GroupView:
     # What is known ---------------------------------------------------------------------------
 
     def members(self) -> dict[int, str]:
-        """Everybody whom a name server names now; of two addresses the later told one."""
+        """Return the members that any name server lists now; of two addresses, the newer one."""
         named = {number for server in self.servers.values() for number in server.members}
         return {number: self.known[number] for number in sorted(named) if number in self.known}
 
     def others(self) -> dict[int, str]:
-        """The same without this broker, or what is left of it from before a restart."""
+        """Return the members without this broker and without its entry from before a restart."""
         return self._others_among(self.members())
 
     def _others_among(self, members: Mapping[int, str]) -> dict[int, str]:
@@ -180,7 +181,7 @@ class GroupView:
         }
 
     def verdict(self, now: int) -> NameServersVerdict:
-        """Whether there are others, nobody else, or nobody knows."""
+        """Return whether other members exist, none exists, or that is unknown."""
         if self.others():
             return NameServersVerdict.OTHERS
         if not self.servers:
@@ -189,7 +190,8 @@ class GroupView:
         return NameServersVerdict.ALONE if trusted >= self.majority else NameServersVerdict.UNKNOWN
 
     def asked_ms(self, now: int) -> int:
-        """A majority has answered questions that were sent then, or later; now without servers."""
+        """Return the time since when a majority has been asked and has answered; `now` without name
+        servers, -1 without a majority."""
         asked = sorted(
             (one.asked_ms for one in self.servers.values() if one.said is not Said.FAILED),
             reverse=True,
@@ -199,9 +201,9 @@ class GroupView:
         return asked[self.majority - 1] if len(asked) >= self.majority else -1
 
     def waits_for(self, now: int) -> str:
-        """What is missing before anybody may be called alone, for operators; empty if nothing is.
+        """Return what is missing for the verdict ALONE, for operators; "" when nothing is.
 
-        An empty group is not believed at once: it may be a name server that was just started.
+        An empty group is not believed at once, because a name server may have just started.
         """
         left = sorted(
             max(server.since_ms, server.other_ms) + self._quiet_ms - now
@@ -215,13 +217,14 @@ class GroupView:
         return f"they name nobody else; that is believed in {left[self.majority - 1]} ms"
 
     def _names_nobody(self, server: ObservedNameServer, now: int) -> bool:
-        """For so long that a member that lost only its registration would have come back."""
+        """Return whether a trusted server listed no other member for `quiet_ms`. A member that only
+        lost its registration would have come back within that time."""
         return self._is_trusted(server, now) and now - server.other_ms >= self._quiet_ms
 
     def headless(self, now: int, times: int) -> int:
-        """How many name servers showed us and no smaller id, `times` in a row, and are believed.
+        """Count trusted name servers that listed us and no smaller id `times` in a row.
 
-        A server is believed that showed a smaller id before, or has answered for long enough.
+        A server is trusted that listed a smaller id before, or that has answered for `quiet_ms`.
         """
         return sum(
             server.headless >= times and (server.showed_senior or self._is_trusted(server, now))
@@ -229,34 +232,36 @@ class GroupView:
         )
 
     def confirming(self) -> int:
-        """How many name servers showed us and no smaller id last, believed or not."""
+        """Return how many name servers last listed this broker and no smaller id, trusted or
+        not."""
         return sum(server.headless > 0 for server in self.servers.values())
 
     @property
     def suspicious(self) -> bool:
-        """Whether the group may have lost its master: it is worth looking closely."""
+        """Whether the group may have lost its master, so that polls should be frequent."""
         return self.confirming() > 0
 
     def _is_trusted(self, server: ObservedNameServer, now: int) -> bool:
-        """Every living member registered, or sent a heartbeat, at this server by now."""
+        """Return whether every living member must have registered, or sent a heartbeat, at this
+        server."""
         return server.said is not Said.FAILED and now - server.since_ms >= self._quiet_ms
 
     def statistics(self) -> dict[str, int]:
-        """How many name servers gave each kind of answer last."""
+        """Return how many name servers gave each kind of answer last."""
         kinds = [server.said for server in self.servers.values()]
         return {said.name.lower(): kinds.count(said) for said in Said}
 
 
 # Member question -----------------------------------------------------------------------------
-# The question for the members of a group, and its answer, in both dialects.
+# The request for the members of a group, and its answer, in two forms.
 #
-# Natively GET_BROKER_MEMBER_GROUP (901). A name server of 4.x does not know that; with
-# compatibleWithOldNameSrv it is asked for the route (105) of a topic that every member registers,
-# `rmq_sys_SYNC_BROKER_MEMBER_{brokerName}`, in which no stand-in is shown.
+# The native form is GET_BROKER_MEMBER_GROUP (901). A name server of 4.x does not know it; with
+# compatibleWithOldNameSrv the broker asks for the route (105) of a topic that every member
+# registers, `rmq_sys_SYNC_BROKER_MEMBER_{brokerName}`. That route shows no acting master.
 
 
 def question(cluster: str, name: str, *, compat: bool) -> Command:
-    """To be sent to each name server."""
+    """Build the request for each name server."""
     if compat:
         topic = GetRouteHeader(MEMBER_TOPIC_PREFIX + name, acceptStandardJsonOnly=True)
         return request(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic)
@@ -265,7 +270,7 @@ def question(cluster: str, name: str, *, compat: bool) -> Command:
 
 
 def read(answer: Command, cluster: str, name: str, *, compat: bool) -> NameServerAnswer:
-    """What a name server answered; never raises, for a bad answer is a failed one."""
+    """Return what a name server answered; an invalid answer is FAILED, and nothing is raised."""
     if compat and answer.code == ResponseCode.TOPIC_NOT_EXIST:
         return NameServerAnswer(Said.EMPTY)
     if answer.code != ResponseCode.SUCCESS:
@@ -295,7 +300,7 @@ def _by_route(answer: Command, cluster: str, name: str) -> dict[int, str]:
 
 
 def _checked(members: dict[int, str]) -> NameServerAnswer:
-    """Only what can be a member: it will be asked, and perhaps believed."""
+    """Accept only possible members: they will be asked, and perhaps believed."""
     if len(members) > limits.REPLICAS_MAX:
         return failed(f"{len(members)} members, more than {limits.REPLICAS_MAX}")
     for number, address in members.items():

@@ -1,9 +1,9 @@
-"""The way online: an id once in a life, then registration, step by step with one controller.
+"""Going online in controller mode: get a broker id once, then register, step by step.
 
-The states of RocketMQ's ReplicasManager, with three differences. The id is written before the
-temporary file goes; a question without an answer is asked again with the same check code, which
-makes it the same question; and a controller that does not know us (2010: it was wiped) is asked to
-take back the id we have, where RocketMQ's broker asks to register for ever.
+The states are those of RocketMQ's ReplicasManager, with three differences. The id is written before
+the temporary file is removed. A request without an answer is repeated with the same check code, so
+that it is idempotent. A controller that does not know this broker (2010: it was wiped) is asked to
+take back the broker's id, where RocketMQ's broker repeats its registration for ever.
 """
 
 from epochmq.broker.group.broker_identity import Temp
@@ -24,7 +24,7 @@ PAUSE_MAX_MS = 1000
 
 
 class Online:
-    """Identity, registration, and the pace of asking."""
+    """The state of identity and registration, and the pace of requests."""
 
     def __init__(
         self,
@@ -39,17 +39,17 @@ class Online:
         self.temp = temp
         self.registered = False
         self.at_ms = 0
-        """Not to ask before."""
+        """The earliest time of the next request (ms)."""
         self._pause_ms = PAUSE_MS
         self.problem = ""
-        """Why there is no progress, for the log."""
+        """Why there is no progress, for the log; "" when there is."""
 
     @property
     def done(self) -> bool:
         return self.broker_id is not None and self.registered
 
     def question(self, now: int, wall: int, floor: int) -> tuple[Question, Command] | None:
-        """What to ask the active controller now."""
+        """Return the request for the active controller that is due now, or None."""
         if self.done or now < self.at_ms:
             return None
         self.at_ms = now + self._pause_ms
@@ -82,14 +82,14 @@ class Online:
             self.slower("the controller does not give the broker id", command, now)
             return []
         self.temp = None
-        if self.broker_id is None:  # somebody else was faster
+        if self.broker_id is None:  # another broker got the id first
             self.quick(now)
         else:
             self.slower("the controller refuses this broker's id", command, now)
         return [DropTemp()]
 
     def on_registered(self, command: Command, now: int, wall: int) -> bool:
-        """Whether this was the registration."""
+        """Return whether `command` is a successful answer to the registration."""
         if command.code == Code.SUCCESS:
             self.registered = True
             self.quick(now)
@@ -100,7 +100,8 @@ class Online:
         return False
 
     def forgotten(self, now: int) -> bool:
-        """A controller does not know us any more: register again. Whether that is news."""
+        """Register again, because a controller does not know this broker; return whether it was
+        registered until now."""
         if not self.registered:
             return False
         self.registered = False
@@ -108,13 +109,13 @@ class Online:
         return True
 
     def quick(self, now: int) -> None:
-        """There was progress: the next question at once."""
+        """Note progress: the next request is due at once."""
         self._pause_ms = PAUSE_MS
         self.at_ms = now
         self.problem = ""
 
     def slower(self, what: str, command: Command, now: int) -> None:
-        """Again after a pause that doubles."""
+        """Note a failure: the next request follows after a pause that doubles."""
         self.problem = f"{what}: {command.code} {command.remark or ''}".rstrip()
         self.wait(now)
 

@@ -1,10 +1,10 @@
-"""Runs a broker's part in a plain group: serve slaves, or copy a master.
+"""Runs a broker's part in a group without controllers: serve slaves, or copy a master.
 
-A slave hears from name servers, in the answers to its registrations, where its master is; until
-it does it registers again and again. Metadata and log are copied side by side, as upstream does:
-nobody elects a slave, so nobody counts on it. With enableSlaveActingMaster a slave stands in for
-a master that is gone (`broker/group`): the same log, another row of rights. With totalReplicas
-above 1 as well, a broker begins as PRE_ONLINE and comes back by `broker/group`.
+A slave learns the master's address from the name servers, in the answers to its registrations;
+until then it registers again and again. Metadata and log are copied side by side, as in RocketMQ,
+because no slave is elected here. With enableSlaveActingMaster a slave becomes acting master when
+the master is gone (`acting_master.py`): the same log, other rights. With totalReplicas above 1 as
+well, a broker starts in the role PRE_ONLINE and goes online by `pre_online.py`.
 """
 
 import asyncio
@@ -42,37 +42,37 @@ from epochmq.wire.bodies.body import decode_body, encode_body
 from epochmq.wire.bodies.controller_bodies import EpochEntryBody, HARuntimeInfo
 
 # Slave peers ---------------------------------------------------------------------------------
-# Looks whether a slave's log is its master's whenever a link is new, and dials no more if not.
+# Compares a slave's log with its master's on every new link, and stops copying when they differ.
 #
-# RocketMQ's slave dials such a master again and again, and nobody hears of it; or it appends to
-# a log that is another one (H9).
+# RocketMQ's slave connects to such a master again and again without a report, or appends to a log
+# that has other contents (H9).
 
 
 LOOK_MS = 1_000
-"""The shortest time between two looks."""
+"""The shortest time between two comparisons, in ms."""
 AGAIN_MS = 15_000
-"""Between two looks at logs that do not fit: a person has to do something."""
+"""The time between two comparisons of logs that do not fit, in ms; an operator has to act."""
 
 log = logging.getLogger(__name__)
 
 
 class LogWatch:
-    """One slave's; ticked by its member."""
+    """Watches the log of one slave; ticked by its member."""
 
     def __init__(self, node: BrokerContext, replication: PlainReplication, logs: LogsAsked) -> None:
         self._node = node
         self._replication = replication
         self._logs = logs
         self.trouble = ""
-        """Why the logs do not fit; empty as long as nothing is known against them."""
+        """Why the logs do not fit; empty while no difference is known."""
         self._seen = -1
         self._end = 0
-        """Where the log ended when there was no link: what came since is the master's."""
+        """Where the log ended when there was no link; later bytes came from the master."""
         self._due_ms = 0
         self._task: asyncio.Task[None] | None = None
 
     def tick(self, now: int, master: str, ha_address: str) -> None:
-        """Look if the link is not the one that was looked at last."""
+        """Compare the logs if the link is not the one that was checked last."""
         slave = self._replication.node.slave
         if slave is None:
             return
@@ -86,13 +86,13 @@ class LogWatch:
             self._task = asyncio.get_running_loop().create_task(work)
 
     async def stop(self) -> None:
-        """No more questions."""
+        """Cancel the open comparison."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
     async def look(self, master: str) -> None:
-        """Ask `master`, a broker's address, and say once what is wrong."""
+        """Compare with the log of the broker at `master`, and log a new difference once."""
         self._note_end()
         try:
             trouble = await self._logs.compare(master, own_is_master=False, own_end=self._end)
@@ -124,15 +124,15 @@ class LogWatch:
 
 
 ASK_AGAIN_MS = 2_000
-"""How often a slave asks name servers for a master that they did not know."""
+"""How often a slave asks name servers for a master that they did not know, in ms."""
 STILL_ACTS_PERIODS = 3
-"""A slave that does not say that it stepped down asks the name servers within so many periods."""
+"""A slave that does not confirm its step-down notices the master within this many poll periods."""
 
 
 class PlainMember:
-    """`place.Replica` for the handlers.
+    """A broker's membership without controllers; it is the `GroupStatus` of the handlers.
 
-    `ask` registers again, for the answer's sake or because the role is another one; `again`
+    `ask` registers at all name servers, to read the answer or because the role changed; `again`
     registers at one name server that does not know this broker.
     """
 
@@ -169,12 +169,12 @@ class PlainMember:
         self._tasks = TaskSet()
         self._stopped = False
         self.acting: ActingService | None = None
-        """Heartbeats, and who is in the group; None without enableSlaveActingMaster."""
+        """Sends heartbeats and knows the group's members; None without enableSlaveActingMaster."""
         if options.enable_slave_acting_master:
             self.acting = ActingService(node, again, self._change)
             self.replication.node.count_alive(options.total_replicas)
         self.pre_online: PreOnlineService | None = None
-        """The way back into the group, also once it is over; None without one."""
+        """The return into the group, also when it is finished; None when the options need none."""
         if comes_back(options):
             self.pre_online = PreOnlineService(node, self, self._brokers)
         self._offsets_after_online = OffsetsAfterOnline(node, self._brokers)
@@ -193,7 +193,8 @@ class PlainMember:
     async def start(self) -> None:
         """Take the role that the options give.
 
-        A port that nobody chose may be taken: a broker without slaves does not need it.
+        A replication port that nobody configured may be in use: a broker without slaves does not
+        need it.
         """
         options = self._node.options
         try:
@@ -243,20 +244,22 @@ class PlainMember:
             self._ask()
 
     def _count_members(self, acting: ActingService) -> None:
-        """For acknowledgements; silent name servers change nothing."""
+        """Set the number of living members for acknowledgements; silent name servers change
+        nothing."""
         view = acting.core.view
         if view.members():
             self.replication.node.count_alive(1 + len(view.others()))
 
     def _misses_master(self) -> bool:
-        """Whether a registration's answer may tell a slave of a master it does not follow yet."""
+        """Return whether a registration's answer may name a master that this slave does not follow
+        yet."""
         if self._node.serving.role is not Role.SLAVE:
             return False
         followed = self._node.group_position.master_address
         named = None if self.acting is None else self.acting.core.view.members().get(0)
         if named != self._named_master:
             self._named_master = named
-            self._ask_due_ms = 0  # who was online first need not wait for the other
+            self._ask_due_ms = 0  # a new master: ask at once
         return not followed or (named is not None and named != followed)
 
     def next_deadline(self) -> int:
@@ -265,19 +268,19 @@ class PlainMember:
         wanted = (acting, back, self.sync.core.next_deadline(), self._services_at_ms)
         return min(at for at in wanted if at is not None)
 
-    # Standing in -----------------------------------------------------------------------------
+    # Acting master ---------------------------------------------------------------------------
 
     def step_down(self, why: str) -> None:
-        """Be an ordinary slave before this returns, and stay one for a while (H4).
+        """Stop acting before this returns, and do not act again for a while (H4).
 
-        For the hand-over to a master that returns: call it before the 906 is answered. The
-        master's tables are not copied before a name server says that it is online.
+        For the hand-over to a returning master: call it before the 906 is answered. The master's
+        tables are not copied before a name server lists it as online.
         """
         if self.acting is not None:
             self.acting.step_down(why)
 
     def _change(self, change: Act | Cease | Return | FetchProgress) -> None:
-        """The one swap of the row; what runs for the new role sees it at its next tick."""
+        """Carry out a role change; the drivers see the new role at their next tick."""
         node = self._node
         if isinstance(change, FetchProgress):
             if self.acting is not None:
@@ -309,7 +312,8 @@ class PlainMember:
         self._ask()
 
     def _begin_progress(self) -> None:
-        """What is done here is newer than what a returning master has: Java's asks the versions."""
+        """Mark the progress made here as newer than the returning master's: a Java master compares
+        the versions."""
         node, wall = self._node, self._node.clock.wall_ms()
         for table in (node.offsets, node.delay_offsets):
             table.version, table.dirty = table.version.leading(wall), True
@@ -317,10 +321,11 @@ class PlainMember:
             progress = node.timer.progress
             progress.version, progress.dirty = progress.version.leading(wall), True
 
-    # Coming back -----------------------------------------------------------------------------
+    # Pre-online ------------------------------------------------------------------------------
 
     def group(self, now: int) -> tuple[NameServersVerdict, Mapping[int, str]]:
-        """What name servers say of the others; without name servers there are none."""
+        """Return the name servers' verdict and the other members; without name servers there are
+        none."""
         if self.acting is None:
             return NameServersVerdict.ALONE, {}
         view = self.acting.core.view
@@ -336,15 +341,15 @@ class PlainMember:
         return "" if self.acting is None else self.acting.core.view.waits_for(now)
 
     def links_near(self) -> int:
-        """How many slaves copy and are near, as for acknowledgements."""
+        """Return how many slaves copy and lag little, as counted for acknowledgements."""
         master = self.replication.node.master
         return 0 if master is None else master.near
 
     def copying(self) -> tuple[int | None, str]:
-        """What a slave still lacks of its master: a link, tables, or nothing.
+        """Return what a slave still lacks of its master, and why; (0, "") for nothing.
 
-        One that owes its master progress copies tables after that has asked for it: as it can
-        only once it sees us among the members.
+        A slave that owes progress copies the tables only after the master fetched that progress;
+        the master can do that only once name servers list this slave.
         """
         if not self.replication.node.established:
             return None, "no replication link yet"
@@ -357,7 +362,8 @@ class PlainMember:
         return 0, ""
 
     def go_online(self, *, hold_services: bool) -> None:
-        """The one swap of the row; delivering waits while a slave may not know of it yet."""
+        """Take the configured role and register; delivery waits while a slave may still be
+        acting."""
         node = self._node
         if hold_services:
             node.serving.deliver_from(node.store.pointers.appended)
@@ -369,10 +375,10 @@ class PlainMember:
         self._ask()
 
     def master_returns(self, master_address: str, ha_address: str, *, hand_over: bool) -> bool:
-        """906 of a master that is not online yet; whether nobody stands in for it here.
+        """Handle a 906 of a returning master; return whether this broker is not acting master.
 
-        From the hand-over on nothing changes our tables before it is online: what it takes is all
-        that we have.
+        After the hand-over nothing changes the tables here before the master is online, so the
+        master gets all of the progress.
         """
         if hand_over:
             self.step_down(f"the master at {master_address} is back")
@@ -396,7 +402,7 @@ class PlainMember:
             self.acting.copied()
 
     def _hung_up(self, address: str) -> None:
-        """The connection to the master broke: that may be the end of it."""
+        """Poll the name servers: the connection to the master broke, so the master may be gone."""
         if not self._stopped:
             self.hint()
 
@@ -404,10 +410,10 @@ class PlainMember:
         if self.acting is not None:
             self.acting.poll_soon()
 
-    # What handlers and registrations tell ----------------------------------------------------
+    # Events from handlers and registrations --------------------------------------------------
 
     def master_announced(self, master_address: str, ha_address: str, *, online: bool) -> None:
-        """Where the master is; `haMasterAddress` goes before what others say of the log."""
+        """Note where the master is; a configured `haMasterAddress` overrides `ha_address`."""
         if not self._is_slave or self._stopped:
             return
         follows = not self.owes_progress and (online or self.acting is None)
@@ -422,7 +428,7 @@ class PlainMember:
             self._tasks.spawn(self._copy_from(ha_address))
 
     async def _copy_from(self, ha_address: str) -> None:
-        """Look at a new master's log before the first byte of it comes."""
+        """Compare with a new master's log before copying its first byte."""
         master = self._node.group_position.master_address
         if master and not self.replication.node.established:
             await self.log_watch.look(master)
@@ -430,7 +436,7 @@ class PlainMember:
             await self.replication.become_slave(ha_address)
 
     def role_changed(self, now: int) -> None:
-        """Roles are configured here."""
+        """Do nothing: roles are configured here, not given by controllers."""
 
     def epochs(self) -> list[EpochEntryBody]:
         return []
@@ -450,6 +456,6 @@ class PlainMember:
 
 
 def comes_back(options: BrokerOptions) -> bool:
-    """Whether the broker takes over from its group before it is online."""
+    """Return whether the broker fetches the group's progress before it goes online (pre-online)."""
     several = options.enable_slave_acting_master and options.total_replicas > 1
     return several and not options.skip_pre_online

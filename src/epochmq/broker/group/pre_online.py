@@ -1,22 +1,24 @@
-"""The way of a returning broker back into its group (RIP-32, ADR 0050).
+"""Pre-online: how a returning broker goes back into its group (RIP-32, ADR 0050).
 
-A master asks who is there and then, member by member in ascending id: compares the logs, tells
-where the log is copied from, waits for the copying, takes the member's tables. Only when all of
-that works does it let the members step down, and takes their tables once more: what they did until
-then is all they ever do (H4, H5). Then it goes online. A slave asks its master for the address,
-compares, and is online when it copies log and tables. A slave without a master takes the tables of
-the other slaves: one may stand in, and whoever has the smallest id takes its place.
+A master learns the members and then, for each member in ascending id, compares the logs, announces
+its replication address, waits until the member copies from it, and copies the member's tables. Only
+when all of this worked does it ask the members to step down, and copies their tables once more:
+after the step-down a member makes no further progress (H4, H5). Then it goes online. A slave asks
+its master for the replication address, compares the logs, and is online when it copies log and
+tables. A slave without a master copies the tables of the other slaves: one of them may be acting
+master, and the slave with the smallest id replaces it.
 
-A master that a slave copies from is not alone, although name servers name nobody else: the slave is
-about to register. For `register_ms` the master waits for that, and then takes the slave's tables.
-Nor is it alone by answers of before: a slave may have registered since, and stand in soon. The name
-servers are asked once more, and only what they say then counts.
+A master that a slave copies from is not alone, even if name servers list no other member: the slave
+is about to register. The master waits up to `register_ms` for that, and then copies the slave's
+tables. Answers to older polls do not prove that a master is alone either, because a slave may have
+registered since: the name servers are polled once more, and only those answers count.
 
-Every attempt begins with the group as it is then (H26), every failure is followed by a pause (H25),
-and `state` names at any time what is waited for. An answer that never comes counts as failed.
+Every attempt starts with the group's current members (H26), every failure is followed by a pause
+(H25), and `state` always names what is awaited. A step without a result counts as failed.
 
-Pure: `tick` takes the time and what name servers say, and gives out one call at a time; the shell
-reports each by `done`, `not_yet`, `failed` or `diverged`. Times are monotonic.
+This module does no I/O: `tick` gets the time and the name servers' verdict, and returns one call at
+a time; the service reports its result by `done`, `not_yet`, `failed` or `diverged`. Times are
+monotonic ms.
 """
 
 from collections import deque
@@ -28,22 +30,22 @@ from epochmq.base.backoff import backoff_ms
 from epochmq.broker.group.name_servers_view import NameServersVerdict
 
 RETRY_MS = 500
-"""First pause after a failure; doubles up to `RETRY_MAX_MS`."""
+"""The first pause after a failure (ms); it doubles up to `RETRY_MAX_MS`."""
 RETRY_MAX_MS = 8_000
 DIVERGED_MS = 15_000
-"""Between two looks at logs that do not fit: a person has to do something."""
+"""The pause between two comparisons of logs that do not fit (ms); an operator has to act."""
 LOOK_MS = 100
-"""Between two looks at a link that is not there yet, or at name servers that do not know yet."""
+"""The pause between two checks of a link that does not exist yet, or of an unknown verdict (ms)."""
 ANSWER_LOOK_MS = 20
-"""The same for answers of name servers that say whether a master is alone: they get old."""
+"""The same for the question whether a master is alone (ms); such answers expire quickly."""
 WAIT_MAX_MS = 10_000
-"""A member that does not come nearer for so long is begun with anew, as upstream (3.3)."""
+"""A member without progress for this long (ms) is started again, as in RocketMQ (3.3)."""
 CALL_MS = 12_000
-"""The shell has given up by then; a call still open is one that was forgotten."""
+"""The service has ended every call by then (ms); a call that is still open was lost."""
 
 
 class Step(Enum):
-    """What is done with a member; the value is what an operator reads."""
+    """A step with one member; the value is the text that operators read."""
 
     COMPARE = "comparing logs with"
     PREPARE = "announcing the return to"
@@ -59,11 +61,11 @@ PREPARING = (Step.COMPARE, Step.PREPARE, Step.LINK, Step.PULL)
 HANDING_OVER = (Step.HAND_OVER, Step.PULL_AGAIN)
 FOLLOWING = (Step.ASK, Step.COMPARE, Step.FOLLOW)
 LEFT_ALONE = (Step.PULL,)
-"""With each of the other slaves of a group that has no master."""
+"""The step with each other slave of a group that has no master."""
 
 
 class PreOnlineCall(NamedTuple):
-    """Do `step` with the member at `address`."""
+    """Carry out `step` with the member at `address`."""
 
     step: Step
     member: int
@@ -72,24 +74,24 @@ class PreOnlineCall(NamedTuple):
 
 
 class GoOnline(NamedTuple):
-    """Take the role, register, serve; `why` goes into the log."""
+    """Take the role, register and serve; `why` is logged."""
 
     why: str
 
 
 class AskAgain(NamedTuple):
-    """Ask the name servers now."""
+    """Poll the name servers now."""
 
 
 Effects = list[PreOnlineCall | GoOnline | AskAgain]
 
 
 class PreOnline:
-    """One broker's way; `own_id` 0 is the group's master.
+    """Decides one broker's return; `own_id` 0 is the group's master.
 
-    `hold_ms`: how long members that stepped down are sure not to stand in again. What was taken
-    from them is all there is only until then, so the way ends by then or begins anew.
-    `register_ms`: a living member that reaches the name servers registers within this time.
+    `hold_ms`: for how long members that stepped down do not act again. Their tables are final only
+    for that time, so the attempt must end within it or start again. `register_ms`: a living member
+    that reaches the name servers registers within this time.
     """
 
     def __init__(self, own_id: int, hold_ms: int, register_ms: int) -> None:
@@ -104,17 +106,17 @@ class PreOnline:
         self._failures = 0
         self._due_ms = 0
         self._look_ms = 0
-        """Without an attempt: when to look again at what name servers say."""
+        """When to check the verdict again while there is no attempt (ms)."""
         self._unlisted_ms: int | None = None
-        """Since when a slave copies from here that no name server names, and nobody else is."""
+        """Since when a slave copies from here while name servers list no other member (ms)."""
         self._alone_ms: int | None = None
-        """Since when nobody else is there, by answers that may be old."""
+        """Since when the verdict is ALONE, by answers that may be old (ms)."""
         self._plan: deque[PreOnlineCall] | None = None
         self._members: dict[int, str] = {}
         self._calling: PreOnlineCall | None = None
         self._called_ms = 0
         self._handed_ms: int | None = None
-        """When the first member was asked to step down in this attempt."""
+        """When the first member was asked to step down in this attempt (ms)."""
         self._near: int | None = None
         self._nearer_ms = 0
         self._detail = ""
@@ -130,9 +132,9 @@ class PreOnline:
         is_copied: bool = False,
         asked_ms: int | None = None,
     ) -> Effects:
-        """What to do now; at most one thing, and nothing while a call is open. `is_copied`: a slave
-        copies the log of this broker. `asked_ms`: when the name servers were asked that say so, if
-        not now."""
+        """Return at most one call, and none while a call is open. `is_copied`: a slave copies this
+        broker's log. `asked_ms`: when the answers behind `verdict` were requested; None means now.
+        """
         if self.online:
             return []
         if self._plan is not None and self._has_changed(others):
@@ -149,7 +151,7 @@ class PreOnline:
         return self._next(now)
 
     def done(self, call: PreOnlineCall, now: int) -> None:
-        """The step is over, and well."""
+        """Note that the step succeeded."""
         if call != self._calling or self._plan is None:
             return
         self._calling = None
@@ -157,7 +159,8 @@ class PreOnline:
         self._forget_progress(now)
 
     def not_yet(self, call: PreOnlineCall, left: int | None, detail: str, now: int) -> None:
-        """Look again; `left` is how far it still is, None when even that is not known."""
+        """Check the step again later; `left` is how much is still missing, None when that is
+        unknown."""
         if call != self._calling:
             return
         self._calling, self._detail = None, detail
@@ -169,12 +172,12 @@ class PreOnline:
             self._due_ms = now + LOOK_MS
 
     def failed(self, call: PreOnlineCall, problem: str, now: int) -> None:
-        """Nothing came of the step: begin anew after a pause."""
+        """Note that the step failed: start again after a pause."""
         if call == self._calling:
             self._fail(call, problem, now)
 
     def diverged(self, call: PreOnlineCall, text: str, now: int) -> None:
-        """Both logs cannot be right: nothing goes on until somebody did something about it."""
+        """Note that the logs contradict each other: nothing goes on until an operator has acted."""
         if call != self._calling:
             return
         self._give_up(text, now)
@@ -209,7 +212,7 @@ class PreOnline:
         return self._next(now)
 
     def _may_be_listed_soon(self, now: int, verdict: NameServersVerdict, is_copied: bool) -> bool:
-        """Whether a slave copies from here that has not registered yet, and still may."""
+        """Return whether a slave copies from here that has not registered yet, but still may."""
         if verdict is not NameServersVerdict.ALONE or not is_copied:
             self._unlisted_ms = None
             return False
@@ -218,7 +221,8 @@ class PreOnline:
         return now - self._unlisted_ms < self.register_ms
 
     def _be_alone(self, now: int, asked_ms: int) -> Effects:
-        """Not as a master by answers to older questions: a slave may have registered since."""
+        """Go online alone; a master first waits for answers to a new poll, because a slave may have
+        registered since."""
         is_news = self._alone_ms is None
         if self._alone_ms is None:
             self._alone_ms = now
@@ -253,9 +257,9 @@ class PreOnline:
         return [GoOnline(why)]
 
     def _has_changed(self, others: Mapping[int, str]) -> bool:
-        """Somebody came, or moved (H28); who is not listed any more fails by himself.
+        """Return whether a member appeared, or moved (H28); a lost member's calls just fail.
 
-        To a slave that is only its master.
+        A slave considers only its master.
         """
         seen = {n: at for n, at in others.items() if self.own_id == 0 or n == 0}
         return any(self._members.get(number) != address for number, address in seen.items())
@@ -276,7 +280,7 @@ class PreOnline:
 
     @property
     def waits_for(self) -> str:
-        """What is waited for without figures, so that who says it does so once."""
+        """What is awaited, without numbers, so that it is logged once."""
         return self._plan[0].step.value if self._plan else self._between
 
     @property
@@ -289,7 +293,7 @@ class PreOnline:
 
     @property
     def state(self) -> str:
-        """One line for operators: what is waited for, and what went wrong before."""
+        """One line for operators: what is awaited, and what failed before."""
         if self.online:
             return "ONLINE"
         if self.is_diverged:
@@ -303,7 +307,7 @@ class PreOnline:
         return f"{text} (attempt {self.attempts}; {self.trouble})" if self.trouble else text
 
     def next_deadline(self) -> int | None:
-        """When `tick` has something to do even if nothing happens."""
+        """Return when `tick` has something to do even if nothing happens (ms); None when online."""
         if self.online:
             return None
         due = self._due_ms if self._calling is None else self._called_ms + CALL_MS

@@ -1,6 +1,5 @@
-"""Asks other members: to make way by 906; for their tables; how a log fits ours, its end by 907 and
-its last bytes by LOG_DIGESTS.
-"""
+"""Requests to other members for pre-online: 906, table copies, and log comparison (907,
+LOG_DIGESTS)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,12 +25,14 @@ from epochmq.wire.headers.admin_headers import ExchangeHAInfoHeader
 from epochmq.wire.headers.pull_headers import LogDigestsHeader
 
 # Compare logs --------------------------------------------------------------------------------
-# Whether a replica's log is a part of its master's: its length, and a digest of its last bytes.
+# Whether a replica's log is a prefix of its master's: compares lengths, and digests of the last
+# bytes.
 #
-# Plain replication has no epochs, and its slaves trust that their log is the master's prefix. It
-# is not when a master lost its tail with the power and wrote on, or wrote on while the slave was
-# gone: two records then begin at the same place. As every byte behind that place differs as
-# well, the last ones that both have tell (H9). Pure; what is asked is LOG_DIGESTS (34005).
+# Plain replication has no epochs; its slaves assume that their log is a prefix of the master's. It
+# is not when a master lost its tail in a power failure and wrote on, or wrote on while the slave
+# was gone: then two different records begin at the same offset. All bytes after that offset differ
+# as well, so comparing the last bytes that both logs have is enough (H9). No I/O here; the request
+# is LOG_DIGESTS (34005).
 
 
 BLOCK_BYTES = 64 * 1024
@@ -46,14 +47,15 @@ ADVICE = (
 
 
 class CommonRange(NamedTuple):
-    """Bytes `[start, end)` that both logs should have in common."""
+    """The bytes `[start, end)` that both logs should have in common."""
 
     start: int
     end: int
 
 
 def too_long(replica: str, replica_end: int, master: str, master_end: int) -> str:
-    """What to say of a replica that has more than its master; empty when it has not."""
+    """Return the error text for a replica whose log is longer than its master's; "" when it is
+    not."""
     if replica_end <= master_end:
         return ""
     return (
@@ -63,7 +65,7 @@ def too_long(replica: str, replica_end: int, master: str, master_end: int) -> st
 
 
 def window(start: int, end: int, their_end: int) -> CommonRange | None:
-    """What to compare of a log of `[start, end)`; None when nothing is common for sure."""
+    """Return the range to compare of a log `[start, end)`; None when no common range is certain."""
     last = min(end, their_end)
     first = max(start, last - last % BLOCK_BYTES - WINDOW_BYTES)
     return CommonRange(first, last) if first < last else None
@@ -72,7 +74,8 @@ def window(start: int, end: int, their_end: int) -> CommonRange | None:
 def digests(
     compared: CommonRange, read: Callable[[int, int], Buffer]
 ) -> dict[tuple[int, int], str]:
-    """By (offset, bytes) the digests of the own log's blocks; `read` gives what is in one file."""
+    """Return the digests of the own log's blocks by (offset, bytes); `read` returns bytes up to a
+    file's end."""
     found = {}
     for offset, size in blocks_of(compared.start, compared.end, BLOCK_BYTES):
         parts, at = [], offset
@@ -84,7 +87,8 @@ def digests(
 
 
 def differs(own: dict[tuple[int, int], str], theirs: Sequence[tuple[int, int, str]]) -> int | None:
-    """Where the first block begins that is not the same; blocks only one has say nothing."""
+    """Return the offset of the first block that differs, or None; blocks that only one log has are
+    ignored."""
     for offset, size, code in theirs:
         if own.get((offset, size), code) != code:
             return offset
@@ -92,26 +96,26 @@ def differs(own: dict[tuple[int, int], str], theirs: Sequence[tuple[int, int, st
 
 
 def different(replica: str, master: str, offset: int) -> str:
-    """What to say of two logs that differ in the block at `offset`."""
+    """Return the error text for two logs that differ in the block at `offset`."""
     return (
         f"the logs of {replica} and of its master {master} differ, at {offset} or before. {ADVICE}"
     )
 
 
 # Merge ---------------------------------------------------------------------------------------
-# Taking over from another member what is newer there, and nothing that is newer here (H6).
+# Merges another member's tables: takes what is newer there, keeps what is newer here (H6).
 #
-# Upstream lets one side win a whole table by its stepped version, and so throws away either what
-# the slave did or what the slave had not copied yet. Here:
+# RocketMQ lets one side win a whole table by its stepped version, and so loses either what the
+# slave did or what the slave had not copied yet. Here:
 #
-# - consumer offsets and delay levels: queue by queue what is further, or was reset later; but no
+# - consumer offsets and delay levels: for each queue the higher value, or the later reset; but no
 #   offset of a topic or group that was deleted meanwhile, and at a master none past a queue's end;
-# - the timer's check point: if it covers what ours covers, else both hold;
-# - topics and groups: rows of a newer table over ours; rows that only we have stay, for a slave
-#   deletes nothing by itself;
-# - batches of ordered pops: queue by queue what was out later, and what either acknowledged;
-# - how many timed messages wait: what the later version says;
-# - request modes have no version: rows that we lack.
+# - the timer's check point: the other one if it covers everything that ours covers, else both;
+# - topics and groups: rows of a newer table replace ours; rows that only we have stay, because a
+#   slave deletes nothing by itself;
+# - batches of ordered POP: for each queue the later batch, and all acknowledgements of both;
+# - the numbers of timer messages that wait: those with the later version;
+# - request modes have no version: only rows that we lack are added.
 
 
 TAKEN = (
@@ -124,11 +128,12 @@ TAKEN = (
     CopiedTable.TIMER,
     CopiedTable.TIMER_METRICS,
 )
-"""In this order: offsets of a topic come after the topic, batches after what was reset."""
+"""The order of the merge: offsets of a topic follow the topic, batches follow reset offsets."""
 
 
 class Merge:
-    """Into one node's tables; only while nothing is delivered there."""
+    """Merges into one node's tables; use it only while nothing is delivered there, or for
+    offsets."""
 
     def __init__(self, node: BrokerContext) -> None:
         self._node = node
@@ -144,7 +149,8 @@ class Merge:
         }
 
     def merge_table(self, table: CopiedTable, body: bytes, wall: int) -> None:
-        """`ValueError`, `PeerError` or `msgspec.ValidationError` for a body that is no table."""
+        """Merge the table in `body`; raises `ValueError`, `PeerError` or `msgspec.ValidationError`
+        when it is invalid."""
         self._taking[table](body, wall)
 
     def _topics(self, body: bytes, wall: int) -> None:
@@ -172,7 +178,8 @@ class Merge:
         self._node.request_modes.adopt({topic: rows for topic, rows in lacking.items() if rows})
 
     def _offsets(self, body: bytes, wall: int) -> None:
-        """A master's log has every message of which there is an offset; a slave's may lag."""
+        """Merge offsets. A master's log has every message that an offset refers to; a slave's may
+        lag."""
         end = self._end if self._node.options.broker_id == 0 else None
         self._node.offsets.merge(_object(body), wall, end)
 
@@ -195,10 +202,10 @@ class Merge:
     def _orders(self, body: bytes, wall: int) -> None:
         content, pop = _object(body), self._node.pop
         now = self._node.clock.now_ms()
-        # A batch that a reset ended does not win against a new one.
+        # A batch that a reset ended must not win against a new one.
         pop.apply_committed_orders(now, wall)
         pop.orders.merge(content, now, wall)
-        pop.apply_committed_orders(now, wall)  # nor does their batch of a topic deleted here
+        pop.apply_committed_orders(now, wall)  # nor may their batch of a topic deleted here
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -212,11 +219,12 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 TIMEOUT_MS = 3_000
-"""For one request, as upstream's."""
+"""For one request, in ms, as in RocketMQ."""
 
 
 class PreOnlineClient:
-    """What a member refuses is a `PeerError`, `NotReachable` that it does not answer."""
+    """Sends requests to members. Raises `PeerError` for a refusal, `NotReachable` without an
+    answer."""
 
     def __init__(self, node: BrokerContext, peers: Peers) -> None:
         self._node = node
@@ -228,7 +236,8 @@ class PreOnlineClient:
         return answer
 
     async def announce(self, address: str, *, hand_over: bool = True) -> Command:
-        """906 with our addresses; ours step down before they answer, unless told not yet to."""
+        """Send a 906 with this broker's addresses. An EpochMQ member steps down before it answers,
+        unless `hand_over` is False."""
         node = self._node
         header = ExchangeHAInfoHeader(
             masterHaAddress=node.ha_address,
@@ -240,13 +249,13 @@ class PreOnlineClient:
 
 
 def check(answer: Command) -> None:
-    """`PeerError` unless it is a success."""
+    """Raise `PeerError` unless the answer's code is SUCCESS."""
     if answer.code != ResponseCode.SUCCESS:
         raise PeerError(f"refused with {answer.code} {answer.remark or ''}".rstrip())
 
 
 async def pull_tables(node: BrokerContext, peers: Peers, merge: Merge, address: str) -> None:
-    """All tables are fetched before the first is taken over."""
+    """Fetch all tables from the member at `address`, and only then merge them."""
     bodies: dict[CopiedTable, bytes] = {}
     for table in TAKEN:
         answer = await peers.invoke(address, request(table.value), TIMEOUT_MS)
@@ -264,7 +273,7 @@ async def pull_tables(node: BrokerContext, peers: Peers, merge: Merge, address: 
 
 
 class LogsAsked:
-    """Compares this broker's log with those of others."""
+    """Compares this broker's log with those of other members."""
 
     def __init__(self, node: BrokerContext, peers: Peers) -> None:
         self._node = node
@@ -273,12 +282,12 @@ class LogsAsked:
     async def compare(
         self, address: str, *, own_is_master: bool, own_end: int | None = None
     ) -> str:
-        """What is wrong with the two logs, and what to do; empty when they fit as far as known.
+        """Return what is wrong with the two logs, and what to do; "" when no difference is known.
 
-        `own_end`: up to where ours is to be looked at, if not to its end.
+        `own_end`: compare the own log only up to this offset instead of its end.
 
-        RocketMQ's brokers know no digests: of theirs only the length is compared. `PeerError` or
-        `NotReachable` when there is no usable answer.
+        RocketMQ's brokers know no digests: only the length of their logs is compared. Raises
+        `PeerError` or `NotReachable` when there is no usable answer.
         """
         node, pointers = self._node, self._node.store.pointers
         own = node.store.whole_end if own_end is None else own_end  # before the other end is asked
@@ -306,7 +315,7 @@ class LogsAsked:
         return "" if at is None else different(replica, master, at)
 
     async def _ask(self, address: str, command: Command) -> Command | None:
-        """The answer; None from a peer that does not know the request."""
+        """Return the answer; None from a peer that does not know the request."""
         answer = await self._peers.invoke(address, command, TIMEOUT_MS)
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return None

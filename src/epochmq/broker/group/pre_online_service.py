@@ -1,6 +1,7 @@
-"""Carries out a broker's way back: asks the members, compares logs, takes tables over.
+"""Carries out a broker's pre-online steps: asks the members, compares logs, copies tables.
 
-Ticked by the broker. `host` is what has the broker's role; the core decides everything.
+Ticked by the broker. `Host` is the part that changes the broker's role; `PreOnline` decides the
+steps.
 """
 
 import asyncio
@@ -24,47 +25,49 @@ from epochmq.wire.header import decode_header
 from epochmq.wire.headers.admin_headers import ExchangeHAInfoAnswer, ExchangeHAInfoHeader
 
 SAID_AFTER_MS = 2_000
-"""What is waited for for so long is said in the log."""
+"""A state that lasts this long (ms) is logged."""
 
 log = logging.getLogger(__name__)
 
 
 class Host(Protocol):
-    """The broker's part in its group (`group/plain_member.py`)."""
+    """The broker's membership, as pre-online needs it (`group/plain_member.py`)."""
 
     def group(self, now: int) -> tuple[NameServersVerdict, Mapping[int, str]]:
-        """What name servers say of the other members."""
+        """Return the name servers' verdict, and the other members."""
         ...
 
     def asked_ms(self, now: int) -> int:
-        """When they were asked that."""
+        """Return when the name servers were asked for that (ms)."""
         ...
 
     def ask_again(self) -> None:
-        """Ask them now."""
+        """Poll the name servers now."""
         ...
 
     def unheard(self, now: int) -> str:
-        """What is missing before `group` says something; empty if nothing is."""
+        """Return what is missing before `group` has a verdict; "" when nothing is."""
         ...
 
     def links_near(self) -> int:
-        """How many slaves copy, and lag less than haMaxGapNotInSync."""
+        """Return how many slaves copy, and lag less than haMaxGapNotInSync."""
         ...
 
     def copying(self) -> tuple[int | None, str]:
-        """As a slave: bytes and tables that are still missing; (0, "") when log and tables flow."""
+        """As a slave: return the bytes or tables still missing, and a text; (0, "") when log and
+        tables are copied."""
         ...
 
     def master_announced(self, master_address: str, ha_address: str, *, online: bool) -> None: ...
 
     def go_online(self, *, hold_services: bool) -> None:
-        """Take the role and register; `hold_services`: somebody may still act for a moment."""
+        """Take the role and register; `hold_services`: another member may still act for a
+        moment."""
         ...
 
 
 class NotYet(Exception):
-    """`left` as for `PreOnline.not_yet`."""
+    """The step is not finished; `left` as for `PreOnline.not_yet`."""
 
     def __init__(self, left: int | None, detail: str) -> None:
         super().__init__(detail)
@@ -76,7 +79,7 @@ class Diverged(Exception):
 
 
 class PreOnlineService:
-    """One broker's way online; `core.online` once it is over."""
+    """Runs one broker's return; `core.online` is true when it is over."""
 
     def __init__(self, node: BrokerContext, host: Host, peers: Peers) -> None:
         self._node = node
@@ -88,7 +91,8 @@ class PreOnlineService:
         self._asking = PreOnlineClient(node, peers)
         self._merge = Merge(node)
         self._acts_on: set[str] = set()
-        """Members that did not say that they stepped down: RocketMQ's find out by themselves."""
+        """Members that did not confirm their step-down: RocketMQ's members notice the master by
+        themselves."""
         self._task: asyncio.Task[None] | None = None
         self._said = ""
         self._waits_for = ""
@@ -97,7 +101,7 @@ class PreOnlineService:
 
     @property
     def state(self) -> str:
-        """One line for operators: what is waited for."""
+        """One line for operators: what is awaited."""
         text = self.core.state
         if self.core.online or self.core.attempts:
             return text
@@ -105,7 +109,7 @@ class PreOnlineService:
         return f"{text}: {missing}" if missing else text
 
     def tick(self, now: int) -> None:
-        """Whatever is due."""
+        """Run the core and carry out its effects."""
         if self.core.online:
             return
         is_copied = self._host.links_near() > 0
@@ -123,14 +127,14 @@ class PreOnlineService:
         self._say_what_lasts(now)
 
     async def stop(self) -> None:
-        """No more questions."""
+        """Stop: cancel the open step."""
         self.core.online = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
     def _report(self) -> None:
-        """A line in the log for each trouble that was not there before."""
+        """Log each new problem once."""
         trouble = self.core.trouble
         if trouble != self._said:
             self._said = trouble
@@ -140,7 +144,7 @@ class PreOnlineService:
                 log.warning("not online yet: %s", trouble)
 
     def _say_what_lasts(self, now: int) -> None:
-        """A broker that is ready, and that nobody sees, says why."""
+        """Log why the broker is not online yet, when a state lasts."""
         core = self.core
         if core.online:
             return
@@ -198,7 +202,7 @@ class PreOnlineService:
                 self._acts_on.add(address)
 
     async def _look_at_link(self, address: str) -> None:
-        """The member says whom it copies, and we see that somebody does (H10)."""
+        """Check that the member copies from this broker, and that a link exists here (H10)."""
         node = self._node
         answer = await self._asking.ask(address, request(RequestCode.GET_BROKER_HA_STATUS))
         found = decode_body(HARuntimeInfo, answer.body).ha_client_runtime_info
@@ -214,7 +218,7 @@ class PreOnlineService:
     # A slave's steps -------------------------------------------------------------------------
 
     async def _ask_master(self, address: str) -> None:
-        """906 without fields."""
+        """Ask the master for its replication address with a 906 without fields."""
         command = request(RequestCode.EXCHANGE_BROKER_HA_INFO, ExchangeHAInfoHeader())
         answer = await self._asking.ask(address, command)
         found = decode_header(ExchangeHAInfoHeader, answer.ext)

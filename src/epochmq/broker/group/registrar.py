@@ -1,4 +1,5 @@
-"""Carries out the registrations: calls, connections that stay open, and who waits for a change."""
+"""Sends registrations to the name servers, keeps the connections, and reports when a change is
+known."""
 
 import asyncio
 import logging
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Registrar:
-    """Keeps all name servers told; without any it does nothing."""
+    """Registers the broker at all name servers; without name servers it does nothing."""
 
     def __init__(self, node: BrokerContext) -> None:
         self._node = node
@@ -50,7 +51,7 @@ class Registrar:
         self._reported: dict[str, str] = {}
 
     def tick(self, now: int) -> None:
-        """Start the calls that are due; each runs by itself."""
+        """Start the calls that are due; each runs as a task."""
         node = self._node
         self._core.change_period(node.options.register_name_server_period, now)
         if node.topics.changed:
@@ -62,13 +63,15 @@ class Registrar:
         self._release(now)
 
     def _may_register(self) -> bool:
-        """A broker without a place in its group is invisible (INV-33)."""
+        """Return whether name servers may list this broker; one without a place in its group stays
+        hidden (INV-33)."""
         return not self._stopped and ROLES[self._node.serving.role].registers
 
     def when_settled(
         self, now: int, done: Callable[[], None], within_ms: int = SETTLE_TIMEOUT_MS
     ) -> None:
-        """Call `done` when every name server was told of what changed so far, or could not be."""
+        """Call `done` when every name server knows all changes so far, at the latest after
+        `within_ms`."""
         if self._stopped:
             done()
             return
@@ -79,7 +82,7 @@ class Registrar:
         self._core.everything_changed()
 
     def again(self, address: str) -> None:
-        """This name server does not know the broker (any more): register there now."""
+        """Register now at a name server that does not know this broker (any more)."""
         now = self._node.clock.now_ms()
         self._core.forgotten(address, now)
         self.tick(now)
@@ -88,13 +91,13 @@ class Registrar:
         return self._core.next_deadline() if self._may_register() else None
 
     async def wait_registered(self) -> None:
-        """Wait for the calls under way: at the start, so that "ready" means registered."""
+        """Wait for the open calls; used at start, so that "ready" means registered."""
         await self._calls.wait()
 
     async def stop(self) -> None:
-        """Tell all name servers that this broker is gone, and close the connections.
+        """Unregister at all name servers, and close the connections.
 
-        Whoever waits for news to be told waits no longer: nobody tells them any more.
+        Callbacks that wait for a registration are called, because no further registration follows.
         """
         self._stopped = True
         await self._calls.close()
@@ -156,7 +159,8 @@ class Registrar:
         return request(RequestCode.REGISTER_BROKER, header, body)
 
     def _shown(self, config: TopicConfig) -> TopicConfig:
-        """What of a topic clients may use: never more than the broker itself allows."""
+        """Return the topic as clients see it: its permissions are limited to those of the
+        broker."""
         allowed = self._node.options.broker_permission | PERM_MASK & ~PERM_READ_WRITE
         if config.perm & allowed == config.perm:
             return config
@@ -199,7 +203,7 @@ class Registrar:
                 done()
 
     def _report(self, address: str, outcome: str, problem: str) -> None:
-        """One line when it goes otherwise than before with a name server, not one a call."""
+        """Log one line when the outcome at a name server changes, not one for each call."""
         if self._reported.get(address) == outcome:
             return
         self._reported[address] = outcome

@@ -1,10 +1,10 @@
-"""When which name server is told what: everything at start and by period, changes at once.
+"""Registration at name servers: decides when which name server gets which topics.
 
-RocketMQ's rules: a full registration at start and every `period_ms` (clamped to
-10..60 s), one call for each name server in parallel, a topic's change at once as an incremental
-registration of that topic only. A name server that did not take the last full registration gets
-a full one on every attempt, since it may know nothing of this broker; a name server refuses an
-unknown broker that brings exactly one topic.
+The rules are RocketMQ's: a full registration at start and every `period_ms` (clamped to 10..60 s),
+one call for each name server in parallel, and a changed topic at once as an incremental
+registration of that topic only. A name server that did not accept the last full registration gets a
+full one on every attempt, because it may know nothing of this broker; a name server refuses an
+unknown broker that registers exactly one topic.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,10 +15,10 @@ from epochmq.base.backoff import backoff_ms
 PERIOD_MIN_MS = 10_000
 PERIOD_MAX_MS = 60_000
 FIRST_AGAIN_MS = 10_000
-"""The second full registration comes this long after the first."""
+"""The second full registration follows this long after the first (ms)."""
 
 SETTLE_TIMEOUT_MS = 3_000
-"""How long the answer to an admin may wait until all name servers know of the change."""
+"""How long an admin's answer may wait until all name servers know of the change (ms)."""
 
 RETRY_MS = 1_000
 RETRY_MAX_MS = 30_000
@@ -32,17 +32,17 @@ class RegisterAt(NamedTuple):
 
 
 class RegisteredAt:
-    """What we know of one name server."""
+    """The registration state of one name server."""
 
     __slots__ = ("calling", "due_at", "failures", "known", "missed")
 
     def __init__(self, now: int) -> None:
         self.due_at = now
         self.known = False
-        """It took a full registration, and none failed since."""
+        """Whether it accepted a full registration, and none has failed since."""
         self.calling = False
         self.missed = False
-        """Something changed while a call was under way: all of it once more after the call.
+        """Whether something changed during a call, so that a full registration follows the call.
 
         True until that second call was made.
         """
@@ -54,7 +54,7 @@ def _clamped(period_ms: int) -> int:
 
 
 class RegistrationPlan:
-    """The plan of registrations; the shell makes the calls and reports them."""
+    """Plans registrations; the service makes the calls and reports their results."""
 
     def __init__(self, addresses: Sequence[str], period_ms: int, now: int) -> None:
         self._period_ms = _clamped(period_ms)
@@ -63,7 +63,8 @@ class RegistrationPlan:
         self._everything = False
 
     def change_period(self, period_ms: int, now: int) -> None:
-        """Register so often from now on; what is due later than one new period is due then."""
+        """Set the registration period (ms); registrations due later than one new period from now
+        become due then."""
         clamped = _clamped(period_ms)
         if clamped == self._period_ms:
             return
@@ -76,15 +77,16 @@ class RegistrationPlan:
         return tuple(self._servers)
 
     def topics_changed(self, topics: Iterable[str]) -> None:
-        """These topics were made or changed; they go out with the next `due`."""
+        """Note that these topics were created or changed; the next `due` contains them."""
         self._changed.update(dict.fromkeys(topics))
 
     def everything_changed(self) -> None:
-        """Topics went away or the role changed: a full registration as soon as possible."""
+        """Request a full registration as soon as possible: topics were deleted, or the role
+        changed."""
         self._everything = True
 
     def due(self, now: int) -> list[RegisterAt]:
-        """The calls to make now; each address is left alone until `done`."""
+        """Return the calls to make now; an address gets no other call until `done`."""
         calls = []
         topics = tuple(self._changed)
         for address, server in self._servers.items():
@@ -104,7 +106,8 @@ class RegistrationPlan:
         return calls
 
     def done(self, call: RegisterAt, ok: bool, now: int) -> None:
-        """A call ended; a failed one is repeated in full, ever more slowly."""
+        """Note that a call ended; after a failure the full registration is repeated with growing
+        pauses."""
         server = self._servers[call.address]
         server.calling = False
         if not ok:
@@ -120,16 +123,17 @@ class RegistrationPlan:
             server.due_at = now
 
     def lost(self, address: str, now: int) -> None:
-        """The connection broke: a name server forgets a broker whose connection closes."""
+        """Note that the connection broke: a name server removes a broker whose connection
+        closes."""
         server = self._servers.get(address)
         if server is not None and server.known:
             server.known = False
             server.due_at = now + RETRY_MS
 
     def forgotten(self, address: str, now: int) -> None:
-        """A name server that answers does not know this broker: all anew, and at once.
+        """Register fully at once: a name server answers that it does not know this broker.
 
-        Also after failures: it was away for long, and is back (H2).
+        Also after failures: the name server was away for long, and is back (H2).
         """
         server = self._servers.get(address)
         if server is not None and not server.calling:
@@ -137,12 +141,13 @@ class RegistrationPlan:
             server.due_at = min(server.due_at, now)
 
     def is_settled(self) -> bool:
-        """Whether no change waits to be told, and no call is under way."""
+        """Return whether no change waits for a registration, and no call is under way."""
         open_calls = any(server.calling or server.missed for server in self._servers.values())
         return not (open_calls or self._changed or self._everything)
 
     def next_deadline(self) -> int | None:
-        """When `due` answers something even if nothing changes."""
+        """Return when `due` has a call even if nothing changes (ms); None while calls are under way
+        everywhere."""
         return min((s.due_at for s in self._servers.values() if not s.calling), default=None)
 
     def statistics(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Taking a master's tables over into a replica's own."""
+"""Applies a master's metadata tables to a replica's own tables."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 
 
 class Tables:
-    """The tables of one replica, as its master has them."""
+    """The tables of one replica, kept equal to its master's."""
 
     def __init__(self, node: BrokerContext) -> None:
         self._node = node
 
     def apply_topics(self, body: bytes) -> None:
-        """The master's topics instead of ours, in one step; ours that it has not are gone.
+        """Replace the topics with the master's in one step; topics it lacks are removed.
 
-        But an empty table is a master's that has lost its own: it takes nothing away.
+        An empty table comes from a master that lost its own; it removes nothing.
         """
         told = decode_answer(TopicConfigTable, body)
         if told.topic_config_table:
@@ -35,14 +35,16 @@ class Tables:
             )
 
     def apply_offsets(self, body: bytes, *, delta: bool) -> None:
-        """The master's rows over ours; rows it has not stay until a whole table lacks them."""
+        """Apply the master's rows; rows that it lacks stay until a whole table comes without
+        them."""
         self._node.offsets.adopt(_object(body), whole=not delta)
 
     def apply_delays(self, body: bytes) -> None:
-        """How far the master has delivered; nothing is delivered here meanwhile.
+        """Apply the delivery progress of the delay levels; nothing is delivered here meanwhile.
 
-        Who stands in may be further than a master that took nothing back. With controllers the
-        master counts: progress may be behind the end of a log that was cut.
+        A former acting master may be further than a master that did not copy its progress, so
+        progress only moves forward there. With controllers the master's value counts: the own
+        progress may be past the end of a log that was cut.
         """
         node = self._node
         if node.serving.rights.secondary:
@@ -54,14 +56,14 @@ class Tables:
             node.delay_offsets.dirty = True
 
     def apply_modes(self, body: bytes) -> None:
-        """By pull or by POP, for each topic and group."""
+        """Apply the consume mode, pull or POP, of each topic and group."""
         if "messageRequestModeMap" not in _object(body):
             raise ValueError("no table of request modes")
         told = decode_answer(MessageRequestModeTable, body)
         self._node.request_modes.adopt(told.message_request_mode_map)
 
     def apply_orders(self, body: bytes, *, delta: bool) -> None:
-        """Which batches of ordered pops are out at the master."""
+        """Apply the order info: which batches of ordered POP are in flight at the master."""
         content = _object(body)
         if "table" not in content:
             raise ValueError("no table of ordered batches")
@@ -71,7 +73,8 @@ class Tables:
         self._node.pop.orders.adopt(content, clock.now_ms(), clock.wall_ms(), whole=not delta)
 
     def apply_timer(self, body: bytes, *, metrics: bool) -> None:
-        """How far the master's timer is, and what waits there; a timer of ours follows."""
+        """Apply the progress of the master's timer, or its message counts; this broker's timer
+        follows it."""
         timer = self._node.timer
         if timer is None or self._node.serving.rights.secondary:
             return
@@ -89,14 +92,15 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 # Recover topics ------------------------------------------------------------------------------
-# Topics that a new master has messages of but no configuration for.
+# Topics of which a new master has messages but no configuration.
 #
-# Metadata is copied some time after it changed. What was acknowledged in between is in the log, so
-# the log has the last word: a topic with queues is a topic (rocketmq-helm#33).
+# Metadata is copied some time after it changed. Messages acknowledged in between are in the log, so
+# the log decides: a topic with queues exists (rocketmq-helm#33).
 
 
 def recover_topics(node: BrokerContext, wall: int) -> list[str]:
-    """Make what is missing, with as many queues as there are or the usual number; their names."""
+    """Create the missing topics, with as many queues as the store has or the default number; return
+    their names."""
     healed = []
     for topic in node.store.topics():
         queues = node.store.queues(topic)

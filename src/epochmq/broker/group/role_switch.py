@@ -1,7 +1,7 @@
-"""Giving a broker's node another role: one swap of the row, and what follows from it.
+"""Switches a broker's role: updates its rights, its group position and its tables.
 
-What replication does about a role is the caller's, before a broker becomes master and after it
-stopped being one: the node may be less than its log, never more (INV-25, INV-32).
+The caller changes replication before a broker becomes master, and after it stopped being master:
+the broker may have fewer rights than its log allows, never more (INV-25, INV-32).
 """
 
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from epochmq.broker.serving.roles import Role
 
 
 class RoleSwitch:
-    """Swaps rows; `changed` is called after each swap."""
+    """Changes the role; `changed` is called after each change."""
 
     def __init__(self, node: BrokerContext, changed: Callable[[], None]) -> None:
         self._node = node
         self._changed = changed
 
     def fence(self) -> None:
-        """Serve nothing; who waits for messages is sent away."""
+        """Serve nothing; waiting pull requests are answered."""
         if self._node.serving.role is not Role.FENCED:
             self._swap(Role.FENCED)
 
@@ -39,9 +39,9 @@ class RoleSwitch:
         self._swap(Role.LEARNER if role.learner else Role.SLAVE)
 
     def lead(self, role: BecomeMaster, wall: int) -> list[str]:
-        """The log is ready to be written under `role.epoch`; topics that were made up are told.
+        """Become master of `role.epoch`, for which the log is ready; return recovered topics.
 
-        Routes go by the tables' state version: the higher epoch is the master (rocketmq#6316).
+        Routes compare the tables' state version: the higher epoch is the master (rocketmq#6316).
         """
         node = self._node
         node.topics.frozen = False
@@ -63,7 +63,7 @@ class RoleSwitch:
         return healed
 
     def earlier_confirmed(self) -> None:
-        """Everything from before this master's time is confirmed: delayed messages may go on."""
+        """Resume delayed messages once everything from before this master's time is confirmed."""
         node = self._node
         if (
             node.serving.delivers_from is not None

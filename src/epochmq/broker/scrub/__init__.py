@@ -1,1 +1,1 @@
-"""Comparing the log with other replicas, block by block, and repairing it."""
+"""Scrub: searches the log for damage, compares it with other replicas, and repairs it."""

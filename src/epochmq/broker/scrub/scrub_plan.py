@@ -1,4 +1,4 @@
-"""Decides how much of the log is searched when, and which member is asked for which bytes next."""
+"""Plans the scrub: how much of the log to search when, and which member to ask for which bytes."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,13 +7,14 @@ from epochmq.base.backoff import backoff_ms
 
 SEARCH_MS = 1_000
 SEARCH_BYTES_MAX = 8 * 1024 * 1024
-"""No more at once: other chores of the disk thread wait for it."""
+"""The most bytes in one search, because other work of the disk thread waits for it."""
 RETRY_MS, RETRY_MS_MAX = 1_000, 600_000
-"""The pause after all members were asked in vain; it doubles."""
+"""The pause (ms) after all members were asked without success; it doubles up to the second
+value."""
 
 
 class AskForBytes(NamedTuple):
-    """Ask `address` for the log's bytes `[start, end)`."""
+    """Ask the member at `address` for the log's bytes `[start, end)`."""
 
     start: int
     end: int
@@ -21,7 +22,7 @@ class AskForBytes(NamedTuple):
 
 
 class _Attempt:
-    """What was tried for one damaged range."""
+    """The attempts to repair one damaged range."""
 
     __slots__ = ("asked", "at_ms", "failures")
 
@@ -32,7 +33,7 @@ class _Attempt:
 
 
 class ScrubCore:
-    """The pace of the search, and the order of questions; `now` is monotonic."""
+    """Plans the search and the requests; `now` is monotonic ms."""
 
     def __init__(self, bytes_per_second: int, now: int) -> None:
         self._bytes_per_second = bytes_per_second
@@ -41,7 +42,7 @@ class ScrubCore:
         self.asked = 0
 
     def search_bytes(self, now: int) -> int:
-        """How many bytes to search now; 0 for none."""
+        """Return how many bytes to search now; 0 for none."""
         passed = now - self._searched_at_ms
         if passed < SEARCH_MS:
             return 0
@@ -49,12 +50,12 @@ class ScrubCore:
         return min(self._bytes_per_second * passed // 1000, SEARCH_BYTES_MAX)
 
     def wants_members(self, ranges: list[tuple[int, int]], now: int) -> bool:
-        """Whether somebody is to be asked for one of the damaged `ranges` now."""
+        """Return whether a member must be asked for one of the damaged `ranges` now."""
         self._attempts = {key: self._attempts.get(key) or _Attempt() for key in ranges}
         return any(now >= attempt.at_ms for attempt in self._attempts.values())
 
     def next_ask(self, members: Mapping[int, str], now: int) -> AskForBytes | None:
-        """The next question; a range whose members were all asked waits, longer each time."""
+        """Return the next request; a range whose members were all asked waits, longer each time."""
         for (start, end), attempt in self._attempts.items():
             if now < attempt.at_ms:
                 continue

@@ -1,7 +1,8 @@
-"""Carries out what `core` decides: searches, questions to other members, repairs.
+"""Scrub service: searches the log for damage, compares blocks with replicas, repairs them.
 
-What the search has read is compared with another replica by `peers`. The bytes for a repair are
-read by LOG_READ (34006), and judged by the store (`store/scrub.py`) before anything is written.
+`ScrubCore` plans the search and the requests for repairs. `Comparing` compares what the search has
+read with another replica. The bytes for a repair are read from a member by LOG_READ (34006), and
+the store (`store/scrub.py`) checks them before it writes.
 """
 
 import asyncio
@@ -31,19 +32,19 @@ from epochmq.wire.headers.pull_headers import (
 )
 
 # Scrub peers ---------------------------------------------------------------------------------
-# Asks name servers for the other members of the group, and these for digests of their logs.
+# Asks name servers for the group's other members, and the members for digests of their logs.
 #
-# What the search has read here is compared with them (LOG_DIGESTS), one stretch of the log at a
-# time; `compare` says what the answers mean. A member that does not know the request is left
-# alone for an hour.
+# The blocks that the search has read are compared with a member's (LOG_DIGESTS), one stretch of the
+# log at a time; `state/compare_digests.py` interprets the answers. A member that does not know the
+# request is not asked again for an hour.
 
 
 TIMEOUT_MS = 5_000
 MEMBERS_MS = 10_000
-"""So long a list of members is good."""
+"""How long a list of members is used, in ms."""
 UNABLE_MS = 3_600_000
 ANSWER_BYTES_MAX = 1024 * 1024
-"""128 blocks and some thousand epochs; nothing larger is read."""
+"""The largest answer that is read; 128 blocks and some thousand epochs fit."""
 
 Rows = list[tuple[int, int, str]]
 
@@ -51,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 class ScrubPeers:
-    """Asks the name servers in turn; the first one that answers counts."""
+    """Asks the name servers in turn for the members, until one answers."""
 
     def __init__(self, node: BrokerContext, peers: Peers, servers: Sequence[str]) -> None:
         self._node = node
@@ -59,7 +60,7 @@ class ScrubPeers:
         self._servers = servers
 
     async def others(self) -> dict[int, str]:
-        """Their addresses by id, without this broker."""
+        """Return the addresses of the other members by id; empty when no name server answers."""
         options = self._node.options
         compat = options.compatible_with_old_name_srv
         group = options.broker_cluster_name, options.broker_name
@@ -77,7 +78,7 @@ class ScrubPeers:
 
 
 class Comparing:
-    """One broker's comparisons with the others of its group."""
+    """Compares one broker's log with those of the other members of its group."""
 
     def __init__(
         self, node: BrokerContext, peers: Peers, members: ScrubPeers, clock: Clock
@@ -89,17 +90,18 @@ class Comparing:
         self._members: dict[int, str] = {}
         self._members_until_ms = 0
         self._unable: dict[str, int] = {}
-        """Members that do not know the request, and until when that is believed."""
+        """Members that do not know the request, and until when they are not asked (ms)."""
         self._generation = 0
-        """That of the log's checksums when it was compared last."""
+        """The generation of the log's checksums at the last comparison."""
         self._task: asyncio.Task[None] | None = None
 
     def wants(self, now: int) -> bool:
-        """Whether the next stretch may be given to `begin`: nobody waits, and there are others."""
+        """Return whether `begin` may get the next stretch: no comparison is running, and there may
+        be members."""
         return self._task is None and (bool(self._members) or now >= self._members_until_ms)
 
     def begin(self, seen: Sequence[CheckedBlock]) -> None:
-        """Compare what the search has read, in the order of the log."""
+        """Start comparing the blocks that the search has read, in the order of the log."""
         if self._task is None:
             self._task = asyncio.create_task(self._run(seen), name="scrub-compare")
             self._task.add_done_callback(self._ended)
@@ -110,7 +112,7 @@ class Comparing:
             log.error("the comparison with other replicas failed", exc_info=error)
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop: cancel the running comparison."""
         task = self._task
         if task is not None:
             task.cancel()
@@ -147,7 +149,7 @@ class Comparing:
     async def _ask(
         self, address: str, start: int, end: int, *, verify: bool | None = None
     ) -> tuple[Rows, bool]:
-        """A member's digests, and whether it has verified its bytes first."""
+        """Return a member's digests, and whether it verified its bytes first."""
         header = LogDigestsHeader(start, end, BLOCK_BYTES, verify)
         command = request(RequestCode.LOG_DIGESTS, header)
         answer = await self._peers.invoke(address, command, TIMEOUT_MS)
@@ -161,7 +163,7 @@ class Comparing:
         return decode_body(LogDigests, answer.body).blocks, bool(verified)
 
     async def _examine(self, different: Iterable[CheckedBlock], address: str) -> None:
-        """Find out who is right about blocks that differ."""
+        """Find out which broker is right about blocks that differ."""
         diverged = []
         try:
             for one in different:
@@ -181,7 +183,7 @@ class Comparing:
                 )
 
     async def _is_diverged(self, seen: CheckedBlock, address: str) -> bool:
-        """Whether both brokers, having looked again, are sure of different bytes."""
+        """Return whether both brokers, after reading again, find different bytes sound."""
         own = await self._look_again(seen)
         if own is None:
             return False
@@ -192,7 +194,7 @@ class Comparing:
         return meaning is Meaning.DIVERGED and not is_cut
 
     async def _look_again(self, seen: CheckedBlock) -> str | None:
-        """The digest of our bytes now; None when they are damaged or gone."""
+        """Return the digest of our bytes as read again; None when they are damaged or gone."""
         examination = self._node.store.scrub.examination(seen.start, seen.start + seen.size)
         if examination is None:
             return None
@@ -216,7 +218,7 @@ class Comparing:
 
 
 class ScrubService:
-    """One broker's search for damage; `servers` are the name servers."""
+    """Searches one broker's log for damage and repairs it; `servers` are the name servers."""
 
     def __init__(
         self, node: BrokerContext, peers: Peers, servers: Sequence[str], clock: Clock
@@ -231,7 +233,7 @@ class ScrubService:
         self._told: dict[tuple[int, int], set[str]] = {}
 
     def tick(self, now: int) -> None:
-        """Search a little; begin to repair what is damaged."""
+        """Search the next bytes of the log, and start repairing damaged ranges."""
         store = self._node.store
         if (
             store.fenced is not None
@@ -254,7 +256,7 @@ class ScrubService:
             log.error("the repair of the log failed", exc_info=error)
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop: cancel the running tasks and close the connections."""
         task = self._task
         if task is not None:
             task.cancel()
@@ -290,7 +292,7 @@ class ScrubService:
             log.warning("%s; %s", wanted.damaged, text)
 
     async def _read(self, ask: AskForBytes) -> bytes:
-        """The bytes that a member has of a range; fewer where its log ends."""
+        """Return the bytes that a member has of a range; fewer where its log ends."""
         data = b""
         while ask.start + len(data) < ask.end:
             size = min(ask.end - ask.start - len(data), limits.BULK_READ_BYTES_MAX)
@@ -306,13 +308,14 @@ class ScrubService:
         return data
 
     async def _mend(self, wanted: WantedRange) -> str:
-        """Why the store cannot repair itself; '' when it did."""
+        """Let the store repair a range by itself; return why it cannot, or '' when it did."""
         outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._node.store.scrub.mend(wanted, outcome.set_result)
         return await outcome
 
     async def _put(self, wanted: WantedRange, data: bytes, source: str) -> str:
-        """Why the store did not take the bytes; '' when it did."""
+        """Give the store the bytes from `source`; return why it refused them, or '' when it took
+        them."""
         outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def done(reason: str) -> None:

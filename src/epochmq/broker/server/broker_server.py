@@ -1,4 +1,4 @@
-"""A running broker: the node behind its ports, its clocks, and a clean start and stop."""
+"""Runs a broker: opens the store, listens, ticks all parts, and stops cleanly."""
 
 import asyncio
 import dataclasses
@@ -50,16 +50,16 @@ from epochmq.store.store import Store
 from epochmq.store.store_service import StoreService
 
 COLLECTOR_THRESHOLDS = (50_000, 20, 50)
-"""Measured: 3 to 5 per cent of a send's time against Python's (700, 10, 10)."""
+"""Measured: saves 3 to 5 per cent of a send's time against Python's (700, 10, 10)."""
 
 TICK_MS = 100
-"""The longest time between two looks at the deadlines."""
+"""The longest time between two ticks, in ms."""
 
 log = logging.getLogger(__name__)
 
 
 class Broker:
-    """Start it, and it serves until it is stopped; `port` is the one it listens on."""
+    """One broker: `start` makes it serve until `stop`; `port` is the one it listens on."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Broker:
         bounds: Bounds | None = None,
         label: str = "",
     ) -> None:
-        """`label` names it in the log, among others in one process."""
+        """Create a broker; `label` names it in the log of a process with several brokers."""
         self._label = label
         self._clock = clock or RealClock()
         self._disk = disk
@@ -89,7 +89,7 @@ class Broker:
         self.scrub: ScrubService
         self._ha_port_is_chosen = options.ha_listen_port != 0
         self.member: ControllerModeMember | PlainMember | None = None
-        """Its place in its group; None before the start."""
+        """Its membership in its group; None before the start."""
         self._store_service: StoreService
         self._table_writer: TableWriter
         self._votes: LockVotes | None = None
@@ -103,8 +103,8 @@ class Broker:
     async def start(self) -> None:
         """Open the store, load the metadata, listen and register.
 
-        Errors, one clear line each: `StoreInUse`, `StoreDamaged`, `PortInUse`, `ConfigError`,
-        other `EnvironmentFault`s. What was opened before the error is closed again.
+        Raises `StoreInUse`, `StoreDamaged`, `PortInUse`, `ConfigError` and other
+        `EnvironmentFault`s, each with one clear line; closes what was opened before.
         """
         try:
             await self._open()
@@ -126,13 +126,13 @@ class Broker:
         options = self.options = apply_overrides(options, disk, wall, log.warning)
         host = pack(options.broker_ip1, self.port)
         topics = TopicTable()
-        # The store must know each topic's type of queues.
+        # The store must know each topic's queue type.
         TableJournal(disk).load((topics,), repair=False)
         types = topics.has_batch_queues
         kept = dataclasses.replace(
             store_options(options, folder), replicated=options.enable_controller_mode
         )
-        # In the thread: reading a long log must not hold up others on this loop.
+        # In a thread: reading a long log must not block others on this loop.
         store = await self._blocking.run(
             lambda: Store.open(disk, kept, host, wall, types, boot=boot_id())
         )
@@ -151,7 +151,7 @@ class Broker:
             self._load(table)
         if store.sinks.missing or store.sinks.dirty:
             store.sinks.dirty = True
-            save_dirty(disk, (store.sinks,))  # from now on there is one to start from
+            save_dirty(disk, (store.sinks,))  # later starts read this file
         if options.lock_in_strict_mode:
             self._load(node.locks)
         node.topics.add_system(system_topics(_wishes(options)))
@@ -174,7 +174,7 @@ class Broker:
         self._store_service = StoreService(store, self._clock, self._blocking)
 
     def _ports(self, disk: Disk) -> BrokerPorts:
-        """What the broker's state needs of this process."""
+        """Return the functions that the broker's state needs from this process."""
         options, loop = self.options, asyncio.get_running_loop()
         self._table_writer = TableWriter(disk, self._saving, lambda: self.node.may_not_save())
         self.routes = RouteWatch(
@@ -196,7 +196,7 @@ class Broker:
         )
 
     def _load(self, table: SavedTable) -> None:
-        """Fill a table from its file; that its `.bak` had to do is said and counted."""
+        """Fill a table from its file; a fallback to its `.bak` is logged and counted."""
         node = self.node
         loaded = load_table(node.disk, table)
         if loaded is not None and loaded.replaced:
@@ -256,7 +256,7 @@ class Broker:
         self._ticker = asyncio.get_running_loop().create_task(self._run())
 
     def _open_ways_out(self) -> None:
-        """To masters of other groups: what this broker may not write, and what they have for it."""
+        """Create the escape bridge, the scrub service, and the fetcher of remote messages."""
         node, options = self.node, self.options
         servers = addresses(options.namesrv_addr)
         self.escape = EscapeService(node, Peers(tls=client_tls(options)), servers)
@@ -280,7 +280,7 @@ class Broker:
                 log.exception("a tick failed")
 
     def _next_deadline(self, now: int) -> int:
-        """The earliest deadline of all cores, at most `TICK_MS` away."""
+        """Return the earliest deadline of all parts, at most `TICK_MS` away (monotonic ms)."""
         node = self.node
         wanted = [
             node.long_poll.next_deadline(),
@@ -303,7 +303,7 @@ class Broker:
         return min([now + TICK_MS, *(at for at in wanted if at is not None)])
 
     def _tick(self, now: int) -> None:
-        """Everything whose time has come; each part is short."""
+        """Tick every part; each tick is short."""
         node, sink = self.node, self.sink
         wall = self._clock.wall_ms()
         sink.stage.syncs.expire(now)
@@ -333,13 +333,13 @@ class Broker:
             self._save_when_synced(node.offsets)
 
     def _role_changed(self) -> None:
-        """Name servers hear of it at once; who waits for messages asks again, or elsewhere."""
+        """Register the new role at once, and answer the clients that wait for messages."""
         now = self._clock.now_ms()
         self.sink.pops.answer_all(now)
         if hasattr(self, "registrar"):
             self.registrar.everything_changed()
             self.registrar.tick(now)
-            self._save_when_synced(self.node.offsets)  # a slave forgets what its master has
+            self._save_when_synced(self.node.offsets)  # a slave drops what its master has
             self._save_delays()
         if not self.node.serving.rights.readable:
             self.sink.pulls.answer_all(now)
@@ -349,7 +349,7 @@ class Broker:
             self.registrar.again(address)
 
     def _other_members(self) -> Mapping[int, str]:
-        """Of this broker's group, as name servers tell; while none does, as they told last."""
+        """Return the group's other members, as name servers list them now or listed them last."""
         member = self.member
         acting = member.acting if isinstance(member, PlainMember) else None
         if acting is None:
@@ -360,7 +360,7 @@ class Broker:
     def _save_offsets(self) -> None:
         node = self.node
         node.filters.clean(self._clock.wall_ms())
-        self._save_when_synced(node.offsets)  # behind the check points of what was popped
+        self._save_when_synced(node.offsets)  # after the check points of popped messages
         self._table_writer.save(node.filters)
         self._table_writer.save(node.request_modes)
         if node.serving.rights.consumes:
@@ -368,15 +368,15 @@ class Broker:
         self._table_writer.save(node.pop.orders)
 
     def _save_delays(self) -> None:
-        """Save how far the levels are, once what was delivered is on the device itself.
+        """Save the delay levels' progress once the delivered messages are synced to the device.
 
-        Else a power cut could take a delivery back and keep the progress behind it: lost.
+        Otherwise a power failure could undo a delivery but keep its progress: the message is lost.
         """
         self.node.delay_offsets.step_version(self._clock.wall_ms())
         self._save_when_synced(self.node.delay_offsets)
 
     def _save_when_synced(self, table: SavedTable) -> None:
-        """Write the table as it is now, once the log as it is now is on the device."""
+        """Write the table's current state, once the current log is synced to the device."""
         write = self._table_writer.snapshot(table)
         if write is not None:
             save = write  # narrowed for the closure
@@ -384,7 +384,7 @@ class Broker:
             store.when_synced(store.pointers.appended, lambda ok: save() if ok else None)
 
     def _save_timer(self) -> None:
-        """As the delay levels' progress; see `TimerService.save`."""
+        """Save like the delay levels' progress; see `TimerService.save`."""
         store, timer = self.node.store, self.node.timer
         if timer is not None:
             end = store.pointers.appended
@@ -397,7 +397,7 @@ class Broker:
             self.node.timer.close()
 
     def _save_sinks(self) -> None:
-        """Only what is confirmed and on the device is in it."""
+        """Save the sinks; they contain only what is confirmed and synced."""
         self.node.store.forget_confirmed_sinks()
         self._table_writer.save(self.node.store.sinks)
 
@@ -414,7 +414,7 @@ class Broker:
     # Stop ------------------------------------------------------------------------------------
 
     async def stop(self, grace_ms: int = 3_000) -> None:
-        """Say goodbye, answer who waits, save everything, close; may be called more than once."""
+        """Unregister, answer waiting clients, save and close; repeated calls do nothing."""
         if self._stopped:
             return
         self._stopped = True
@@ -452,15 +452,15 @@ class Broker:
         node = self.node
         try:
             if node.store.fenced is None:
-                node.store.sync()  # deliveries before the progress behind them
+                node.store.sync()  # deliveries before their progress
             if node.may_not_save():
                 raise EnvironmentFault("what is done for the master could not be written down")
             node.transactions.keep_progress(self._clock.wall_ms())
             for table in (node.delay_offsets, node.offsets):
-                table.dirty = True  # what still waited for a sync counts as not saved
+                table.dirty = True  # a table that waited for a sync is not saved yet
             node.delay_offsets.step_version(self._clock.wall_ms())
             node.store.forget_confirmed_sinks()
-            node.store.sinks.dirty = True  # that it covers the whole log, above all
+            node.store.sinks.dirty = True  # above all, that it covers the whole log
             save_dirty(node.disk, (*self._tables(), node.store.sinks))
             if node.timer is not None:
                 node.timer.save_now(self._clock.wall_ms())
@@ -473,7 +473,7 @@ class Broker:
 
 
 class _Period:
-    """A call every `period_ms`; one that fails for the disk's sake is tried at the next."""
+    """Calls a function every `period_ms`; after a disk error it tries again at the next period."""
 
     def __init__(self, period_ms: int, now: int, call: Callable[[], None]) -> None:
         self._period_ms = period_ms
@@ -512,10 +512,10 @@ def _wishes(options: BrokerOptions) -> Wishes:
 
 
 def calm_collector() -> None:
-    """Fewer and shorter pauses of the cycle collector.
+    """Make the pauses of Python's cycle collector fewer and shorter.
 
-    What a start builds lives as long as the process: it is never looked at again. Messages on
-    their way make hardly any cycles, so looking for them every 700 allocations is wasted.
+    Objects built at start live as long as the process, so they are frozen. Messages in flight form
+    hardly any cycles, so a collection every 700 allocations is wasted.
     """
     gc.collect()
     gc.freeze()
@@ -523,7 +523,7 @@ def calm_collector() -> None:
 
 
 async def main(options: BrokerOptions) -> None:
-    """Serve until SIGTERM or Ctrl-C; one line says when it is ready. Errors as `Broker.start`."""
+    """Serve until SIGTERM or Ctrl-C; prints one line when ready. Raises as `Broker.start`."""
     broker = Broker(options)
     with stop_on_signals() as stop, server_process():
         await broker.start()

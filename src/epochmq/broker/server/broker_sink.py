@@ -1,9 +1,9 @@
-"""The broker's side of its connections: hot frames the short way, all others by the table.
+"""Dispatches a broker's incoming frames: frequent requests on a fast path, all others by a table.
 
-Sends are staged and appended together at the end of the turn; a pull is answered at once. Whatever
-else a session asks comes after what it sent before: its staged sends are stored first, so a client
-that sends and then asks for the end of the queue sees its own message. Only the end of a
-transaction does not ask for that: it would cut a producer's turn into single messages.
+Sends are staged and appended together at the end of the turn; a pull is answered at once. Before
+any other request of a session, the session's staged sends are stored, so that a client that sends
+and then asks for the end of the queue sees its own message. The end of a transaction is the
+exception: storing first would split a producer's turn into single messages.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,11 +42,12 @@ from epochmq.wire.headers.send_headers import SendHeader, SendHeaderV2
 from epochmq.wire.session import Session
 
 NEW_TOPIC_WAIT_MS = 1_000
-"""How long who made a topic in passing waits for name servers: clients wait 3 s as a rule."""
+"""How long the client that created a topic by a send waits for the name servers (ms); clients
+usually wait 3 s."""
 
 
 class TopicNews(Protocol):
-    """Who tells the name servers of changed topics."""
+    """Registers changed topics at the name servers."""
 
     def tick(self, now: int) -> None: ...
 
@@ -67,13 +68,14 @@ class BrokerSink:
         self.pulls = PullHandler(node)
         self.pops = PopHandler(node)
         self._fresh = False
-        """Whether the stage has looked at options and topics in this turn."""
+        """Whether the stage has read the options and topics in this turn."""
         self._telling = False
-        """Whether the name servers are told of changed topics once these are saved."""
+        """Whether a registration of changed topics follows when they are saved."""
         self._waited_for: DataVersion | None = None
-        """The version of topics whose change is answered when it is saved and told."""
+        """The version of the topics whose change is answered by `_known_first`, when it is saved
+        and registered."""
         self.registrar: TopicNews | None = None
-        """Who tells the name servers; None until the broker registers, and in tests."""
+        """Registers at the name servers; None before the broker registers, and in tests."""
         table = dispatch.bind(
             node,
             {
@@ -93,19 +95,19 @@ class BrokerSink:
         self.dispatcher = Dispatcher(table)
 
     def opened(self, session: Session) -> None:
-        """Nothing is kept of a connection until its first heartbeat."""
+        """Do nothing: a connection is unknown until its first heartbeat."""
 
     def closed(self, session: Session) -> None:
-        """Whoever waited on the connection waits no more, and its client leaves its groups."""
+        """Drop the connection's waiting requests, and remove its client from its groups."""
         self.node.long_poll.drop(session.id)
         self.node.pop.polls.polls.drop(session.id)
         self.node.watchers.drop(session.id)
         session_closed(self.node, session)
 
     def receive_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
-        """Take whole frames at `data[start:size]` before they are cut; how many bytes they had.
+        """Take whole frames at `data[start:size]` before they are cut; return their size.
 
-        No byte while a topic is being saved: whoever sends to it may not be answered before that.
+        Returns 0 while a topic is being saved: a send to it may not be answered before that.
         """
         if self._topics.touched or self._keeper.writing is not None:
             return 0
@@ -115,7 +117,7 @@ class BrokerSink:
         return self.stage.stage_raw(session, data, start, size)
 
     def receive(self, session: Session, frames: Sequence[RawFrame], now: int) -> None:
-        """All frames of one read; garbage cuts the connection."""
+        """Handle all frames of one read; an invalid frame closes the connection."""
         if not self._fresh:
             self._fresh = True
             self.stage.begin()
@@ -152,11 +154,12 @@ class BrokerSink:
             self._hold_until_saved(session)
 
     def _hold_until_saved(self, session: Session) -> None:
-        """Hold the answers to `session` until what it changed is saved and told.
+        """Hold the answers to `session` until its changes are saved and registered.
 
-        What a client was told of must survive a crash. And the route of a topic that it made, by
-        its first send, by a group's first heartbeat (the retry topic) or by a dead letter, may be
-        asked for next, there or elsewhere: RocketMQ registers before it answers, too.
+        A change that a client was told of must survive a crash. And the client may ask, here or
+        elsewhere, for the route of a topic that it just created: by its first send, by a group's
+        first heartbeat (the retry topic) or by a dead letter. RocketMQ registers before it answers,
+        too.
         """
         session.hold()
         registrar = self.registrar
@@ -171,24 +174,25 @@ class BrokerSink:
         self.node.keeper.when_saved(saved)
 
     def _hold_for_topic(self, session: Session, topic: str) -> None:
-        """Hold the answers to `session`, which sends to a topic that may be gone after a crash."""
+        """Hold the answers to `session`, which sends to a topic that a crash could still remove."""
         keeper = self.node.keeper
         if keeper.is_unsaved(self.node.topics, topic):
             session.hold()
             keeper.when_saved(session.release)
 
     def _by_table(self, session: Session, frame: RawFrame, now: int) -> None:
-        """Any other request, after what the session sent before it."""
+        """Handle any other request, after storing the session's staged sends."""
         if self.stage.has(session):
             self.stage.flush(now)
         self.dispatcher.receive_one(session, frame, now)
         self.stage.begin()
 
     def end_of_turn(self, now: int) -> None:
-        """Append what was sent, wake who waited for it, make new metadata durable."""
+        """End the turn: append the staged sends, wake waiting pulls, and start saving new
+        metadata."""
         self._fresh = False
         if self._label:
-            spoken_of.set(self._label)  # the turn's end is one for all brokers of a process
+            spoken_of.set(self._label)  # the end of a turn is common to all brokers of a process
         self.pulls.in_turn = True
         try:
             self.stage.flush(now)
@@ -206,13 +210,14 @@ class BrokerSink:
             node.keeper.when_saved(self._tell_changed)
 
     def _tell_changed(self) -> None:
-        """What changed is saved: the name servers may know of it."""
+        """Register the changed topics: they are saved now."""
         self._telling = False
         if self.registrar is not None:
             self.registrar.tick(self.node.clock.now_ms())
 
     def _end_transactions(self, now: int) -> None:
-        """What ends of the turn have made due, those first that the native code has kept."""
+        """Write what the transaction ends of this turn require, first those kept by the native
+        code."""
         ends = self.stage.ends()
         if ends is not None:
             try:
@@ -222,15 +227,14 @@ class BrokerSink:
         self.node.transactions.flush(now, self.node.clock.wall_ms())
 
     def save_metadata(self, now: int) -> None:
-        """Begin to save changed topics and groups; who made them waits (`_hold_until_saved`).
+        """Start saving changed topics and groups; their clients wait (`_hold_until_saved`).
 
-        When the disk refuses, they are answered all the same and it is tried again at the next
-        tick.
+        When the disk refuses, they are answered all the same, and the next tick tries again.
         """
         self.node.keeper.save(now, self.node.clock.wall_ms())
 
     def finish(self, now: int) -> None:
-        """Before a stop: store what is staged, answer everybody who waits for messages."""
+        """Prepare a stop: store staged sends, and answer all requests that wait for messages."""
         self.stage.flush(now)
         self._end_transactions(now)
         self.node.transactions.finish(now, self.node.clock.wall_ms())
@@ -239,7 +243,7 @@ class BrokerSink:
         self.pops.answer_all(now)
         self.node.pop.finish(now, self.node.clock.wall_ms())
 
-    # The short way ---------------------------------------------------------------------------
+    # Fast path -------------------------------------------------------------------------------
 
     def _hot_batch(
         self,
@@ -253,7 +257,8 @@ class BrokerSink:
         take_batch(self.stage, session, command, fields, frame.body, now)
 
     def _hot_end(self, session: Session, envelope: EndEnvelope, now: int) -> None:
-        """An end waits for no send before it: what it names was answered, so it is stored."""
+        """End a transaction without flushing sends: its half message was answered, so it is
+        stored."""
         command = Command(
             envelope.code, version=envelope.version, opaque=envelope.opaque, flag=envelope.flag
         )
@@ -301,10 +306,11 @@ class BrokerSink:
         return HELD
 
     def _known_first(self, handler: Handler) -> Handler:
-        """`handler`, whose answer waits until name servers and replicas know of what it changed.
+        """Return `handler` with its answer delayed until name servers and replicas know the change.
 
-        Whoever created a topic asks for its route next; RocketMQ registers before it answers. And
-        a topic that was answered is there after a failover, with the queues it was given.
+        A client that created a topic asks for its route next; RocketMQ registers before it answers.
+        And a topic whose creation was answered exists after a failover, with the same number of
+        queues.
         """
 
         def handle(command: Command, session: Session, now: int) -> Reply | Held:

@@ -1,7 +1,7 @@
-"""A broker's file as a container reads it: which path may be named, and what it does not decide.
+"""Options of one broker in a container: its file's path, and keys that the container sets.
 
-RocketMQ's rules: a master has the id 0, a slave a larger one, the port
-for replication is listenPort + 1, the network is the container's.
+The rules are RocketMQ's: a master has the id 0, a slave a larger one; the replication port is
+listenPort + 1; the network settings are the container's.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,11 +32,11 @@ _OURS = (
     "tls.server.trustCertPath",
     "tls.server.need.client.auth",
 )
-"""Keys that the container decides for all its brokers."""
+"""Keys that the container sets for all its brokers."""
 
 
 class InnerBrokerId(NamedTuple):
-    """Which broker it is; there is one of it in a container."""
+    """The identity of a broker; a container has at most one broker with it."""
 
     cluster: str
     name: str
@@ -47,14 +47,14 @@ class InnerBrokerId(NamedTuple):
 
 
 def identity_of(options: BrokerOptions) -> InnerBrokerId:
-    """Of options whose name is settled."""
+    """Return the identity of a broker whose options are resolved."""
     return InnerBrokerId(options.broker_cluster_name, options.broker_name, options.broker_id)
 
 
 def checked_path(path: str | None, folders: Iterable[str]) -> str:
-    """The real path of the file that ADD_BROKER names; `Refused` unless it lies below `folders`.
+    """Return the real path of ADD_BROKER's file; `Refused` unless it is below `folders`.
 
-    The answer does not tell whether a file elsewhere exists.
+    The answer does not show whether a file elsewhere exists.
     """
     if not path:
         text = "configPath is missing; properties in the body are not taken (rocketmq#7472)"
@@ -75,7 +75,8 @@ def inner_options(
     env: Mapping[str, str],
     warn: Callable[[str], None],
 ) -> BrokerOptions:
-    """Options of one broker of the container; `ConfigError` has a line for each fault."""
+    """Return the options of one broker of the container; `ConfigError` has a line for each
+    fault."""
     given = {key: text for key, text in properties.items() if key not in _OURS}
     by_controllers = given.get("enableControllerMode", "").strip().lower() == "true"
     if not by_controllers and given.get("brokerRole", "").strip() != "SLAVE":
@@ -121,13 +122,13 @@ def _network(container: ContainerOptions) -> dict[str, str]:
 
 
 def log_file_of(identity: InnerBrokerId, container: ContainerOptions) -> str:
-    """Of a broker with isolateLogEnable; RocketMQ's directory."""
+    """Return the log file of a broker with isolateLogEnable, in RocketMQ's directory."""
     folder = Path(container.broker_log_dir or Path.home() / "logs")
     return str(folder / f"{identity}_rocketmqlogs" / "broker.log")
 
 
 def ports_of(options: BrokerOptions) -> frozenset[int]:
-    """What the broker will listen on; nothing where the system chooses."""
+    """Return the ports that the broker will listen on; none where the system chooses them."""
     main = options.listen_port
     if not main:
         return frozenset()
@@ -136,7 +137,7 @@ def ports_of(options: BrokerOptions) -> frozenset[int]:
 
 
 def folders_of(options: BrokerOptions) -> tuple[str, ...]:
-    """Real paths of the directories that the broker writes to."""
+    """Return the real paths of the directories that the broker writes to."""
     root, log_path, _ = store_paths(options.store_path_root_dir, options.store_path_commit_log)
     _, elsewhere = log_dir(root, log_path)
     return real_paths((root, *elsewhere.values()))

@@ -1,9 +1,9 @@
-"""A running container: brokers that share one process, its loop and one port for changing them.
+"""Broker container: several brokers in one process, with a port to add and remove them.
 
 Each is a `Broker` as `epochmq broker` runs it, with its own ports, threads, store and connections;
-what one does to its store or its name servers is nothing to the others (H27: no channel is
-shared). A broken invariant is the exception: it ends the process, for whose code broke it cannot
-be told.
+one broker's trouble with its store or its name servers does not affect the others (H27: no channel
+is shared). A broken invariant is the exception: it ends the process, because it is unknown which
+broker broke it.
 """
 
 import asyncio
@@ -54,21 +54,22 @@ from epochmq.wire.headers.admin_headers import (
 from epochmq.wire.session import Session
 
 # Local masters -------------------------------------------------------------------------------
-# The masters beside a broker in the same process: what a slave that stands in there writes to.
+# The masters beside a broker in the same process, to which an acting master there writes.
 #
 # RocketMQ takes the first master that it finds in the process, whatever its cluster and whether it
 # serves (H15); here it must be one that a remote escape would choose.
 
 
 class ContainerNeighbours:
-    """What one broker of a container sees; `nodes` are those that run, in a fixed order."""
+    """The neighbours of one broker in a container; `nodes` returns the running brokers in a fixed
+    order."""
 
     def __init__(self, own: BrokerContext, nodes: Callable[[], Iterable[BrokerContext]]) -> None:
         self._own = own
         self._nodes = nodes
 
     def masters(self) -> Sequence[NodeNear]:
-        """Those of other groups of the cluster that serve and have a store that takes writes."""
+        """Return the serving masters of the cluster's other groups whose stores accept writes."""
         near = [NodeNear(node) for node in self._nodes() if self._is_of_use(node)]
         return [each for each in near if each.may_write]
 
@@ -87,7 +88,7 @@ class ContainerNeighbours:
 
 
 CHANGES_MAX = 16
-"""Requests to add or remove that may wait for the one under way."""
+"""The number of requests to add or remove that may wait for the current one."""
 
 _MUTABLE = frozenset(row.key for row in describe(ContainerOptions) if row.mutable)
 
@@ -95,14 +96,14 @@ log = logging.getLogger(__name__)
 
 
 class Container:
-    """Start it, and it serves until it is stopped; `port` is the one of the container itself."""
+    """A container: `start` makes it serve until `stop`; `port` is the container's own port."""
 
     def __init__(self, options: ContainerOptions, *, env: Mapping[str, str]) -> None:
         self.options = options
         self.port = options.listen_port
         self.roster = Roster(options.listen_port)
         self.brokers: dict[InnerBrokerId, Broker] = {}
-        """Those that run."""
+        """The running brokers."""
         self._close_logs: dict[InnerBrokerId, Callable[[], None]] = {}
         self._env = env
         idle_ms = options.server_channel_max_idle_time_seconds * 1000
@@ -115,8 +116,8 @@ class Container:
     async def start(self) -> None:
         """Listen, then start the configured brokers one after the other.
 
-        One that does not start is told in the log and left out. Errors: `PortInUse`; and, when
-        none of several starts, what the first of them said.
+        A broker that does not start is logged and left out. Raises `PortInUse`; and, when brokers
+        are configured and none starts, the error of the first.
         """
         options = self.options
         if not is_loopback(options.bind_address):
@@ -141,7 +142,8 @@ class Container:
             raise failures[0]
 
     async def stop(self) -> None:
-        """End what is under way, then the brokers, slaves first; may be called more than once."""
+        """Finish open changes, then stop the brokers, slaves first; may be called more than
+        once."""
         self._stopping = True
         for task in list(self._tasks):
             await asyncio.wait([task])
@@ -153,17 +155,17 @@ class Container:
     # Brokers ---------------------------------------------------------------------------------
 
     async def add(self, path: str) -> InnerBrokerId:
-        """Start the broker of a properties file; errors leave the others as they are.
+        """Start the broker of a properties file; an error leaves the other brokers as they are.
 
-        `Refused` when it cannot live beside the others, `ConfigError` for its file, and all errors
-        of `Broker.start`.
+        Raises `Refused` when it cannot run beside the others, `ConfigError` for its file, and all
+        errors of `Broker.start`.
         """
         async with self._change:
             options = self._read(path)
             inner = _inner(options, path)
             self.roster.add(inner)
             identity = inner.identity
-            # A task of its own, for what it logs, and all that it begins, is told by its name.
+            # A task of its own, so that its log lines, and those of its tasks, carry its name.
             try:
                 self._open_log(identity, options)
                 start = asyncio.get_running_loop().create_task(self._start(identity, options))
@@ -212,7 +214,7 @@ class Container:
         return [self.brokers[inner.identity].node for inner in self.roster.running()]
 
     async def remove(self, identity: InnerBrokerId) -> None:
-        """Stop a broker; `Refused` 211 when it is not there."""
+        """Stop a broker; raises `Refused` (211) when it does not exist."""
         async with self._change:
             if not self.roster.remove(identity):
                 return
@@ -248,7 +250,7 @@ class Container:
     def _answer_after(
         self, command: Command, session: Session, work: Coroutine[Any, Any, object]
     ) -> Held:
-        """Answer when the work is done; one change at a time is carried out, in their order."""
+        """Answer when the work is done; changes are carried out one at a time, in order."""
         if self._stopping or len(self._tasks) >= CHANGES_MAX:
             work.close()
             raise Refused(ResponseCode.SYSTEM_BUSY, "the container stops, or is busy; try again")
@@ -262,8 +264,8 @@ class Container:
         return HELD
 
     def _handle_update(self, command: Command, session: Session, now: int) -> Reply:
-        """UPDATE_BROKER_CONFIG 25: the container's own options that the allow-list has, until it
-        stops; 16 for all others (CVE-2023-33246, rocketmq#7587)."""
+        """Handle UPDATE_BROKER_CONFIG (25): change the container's own mutable options until it
+        stops; code 16 for all others (CVE-2023-33246, rocketmq#7587)."""
         if len(command.body) > limits.CONFIG_BODY_BYTES_MAX:
             raise Refused(ResponseCode.SYSTEM_ERROR, "the properties text is too long")
         try:
@@ -282,7 +284,7 @@ class Container:
         return Reply()
 
     def _handle_get(self, command: Command, session: Session, now: int) -> Reply:
-        """GET_BROKER_CONFIG 26: the container's options, and its brokers as comments."""
+        """Handle GET_BROKER_CONFIG (26): the container's options, and its brokers as comments."""
         states = self.roster.statistics()
         listed = "".join(f"# {name}: {state}\n" for name, state in states.items())
         version = msgspec.json.encode(self._version).decode()
@@ -306,7 +308,7 @@ async def _outcome(work: Coroutine[Any, Any, object]) -> Reply:
 
 
 async def main(options: ContainerOptions, env: Mapping[str, str]) -> None:
-    """Serve until SIGTERM or Ctrl-C. Errors as `Container.start`."""
+    """Serve until SIGTERM or Ctrl-C. Raises as `Container.start`."""
     container = Container(options, env=env)
     with stop_on_signals() as stop, server_process():
         try:

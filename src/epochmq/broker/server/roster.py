@@ -1,7 +1,7 @@
-"""Which brokers a container has: what may be added beside the others, and what is under way.
+"""The list of a container's brokers: their states, and which broker may be added beside the others.
 
-Plain and without I/O. A broker that failed stays listed with its reason and holds nothing: it may
-be added again, and another may have its ports.
+No I/O. A broker that failed stays listed with its reason and holds no resources: it may be added
+again, and another broker may use its ports.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ INNER_BROKERS_MAX = 64
 
 
 class InnerBrokerState(Enum):
-    """Where a broker is between being added and being gone."""
+    """The state of a broker between being added and being removed."""
 
     STARTING = auto()
     RUNNING = auto()
@@ -25,7 +25,7 @@ class InnerBrokerState(Enum):
 
 @dataclass(slots=True)
 class Inner:
-    """One broker; `order` is when it was added, counted from 1."""
+    """One broker; `order` is its position by time of adding, from 1."""
 
     identity: InnerBrokerId
     path: str
@@ -38,7 +38,7 @@ class Inner:
 
 
 class Roster:
-    """The brokers by identity; `own_port` is the container's, which no broker may have."""
+    """The brokers by identity; `own_port` is the container's, which no broker may use."""
 
     def __init__(self, own_port: int) -> None:
         self._own_port = own_port
@@ -46,7 +46,7 @@ class Roster:
         self._added = 0
 
     def add(self, inner: Inner) -> None:
-        """Begin with a broker; `Refused` when it cannot live beside the others."""
+        """Add a broker in state STARTING; raises `Refused` when it cannot run beside the others."""
         present = self._inners.get(inner.identity)
         if present is not None and present.state is not InnerBrokerState.FAILED:
             doing = present.state.name.lower()
@@ -73,9 +73,10 @@ class Roster:
         inner.state, inner.problem = InnerBrokerState.FAILED, problem
 
     def remove(self, identity: InnerBrokerId) -> bool:
-        """Begin to stop a broker; False when it failed, and is only forgotten.
+        """Set a broker to STOPPING; return False for a failed one, which is just removed.
 
-        `Refused` (211) for one that is not there, or is on its way in or out.
+        Raises `Refused`: 211 for a broker that does not exist, and for one that is starting or
+        stopping.
         """
         inner = self._inners.get(identity)
         if inner is None:
@@ -92,12 +93,12 @@ class Roster:
         del self._inners[identity]
 
     def running(self) -> list[Inner]:
-        """In the order in which they were added."""
+        """Return the running brokers in the order in which they were added."""
         return [each for each in self._in_order() if each.state is InnerBrokerState.RUNNING]
 
     def stop_order(self) -> list[InnerBrokerId]:
-        """Slaves first, while the masters that they copy and write to are there; the last added
-        of each kind before the others."""
+        """Return the order to stop in: slaves before the masters that they copy and write to, and
+        the last added first."""
         last_first = reversed(self.running())
         return [each.identity for each in sorted(last_first, key=lambda each: not each.is_slave)]
 
@@ -105,7 +106,7 @@ class Roster:
         return sorted(self._inners.values(), key=lambda each: each.order)
 
     def statistics(self) -> dict[str, str]:
-        """State of each broker, with the reason of those that failed."""
+        """Return the state of each broker, with the reason of those that failed."""
         return {
             str(each.identity): " ".join(f"{each.state.name.lower()} {each.problem}".split())
             for each in self._in_order()
@@ -113,7 +114,7 @@ class Roster:
 
 
 def _check_apart(new: Inner, other: Inner) -> None:
-    """`Refused` when the two would listen on one port or write into one directory."""
+    """Raise `Refused` when the two would listen on one port or write into one directory."""
     for port in sorted(new.ports & other.ports):
         raise _no(f"port {port} is that of broker {other.identity} in this container")
     for mine in new.folders:

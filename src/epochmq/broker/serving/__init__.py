@@ -1,1 +1,1 @@
-"""What a broker may do in its role, and when a message counts as stored."""
+"""A broker's role and rights, its position in the group, and the acknowledgement of sends."""

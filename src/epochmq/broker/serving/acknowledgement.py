@@ -1,4 +1,4 @@
-"""When a send is acknowledged: the answers that wait for replicas, for the fsync, or for both."""
+"""Acknowledgement of sends: answers that wait for replicas, for the sync to disk, or for both."""
 
 from collections import deque
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 
 # Acks ----------------------------------------------------------------------------------------
-# What sends wait for beside the device: replicas, and the right to answer at all.
+# Waiting for replicas, and the check that this broker may still acknowledge.
 #
-# Translates replication's outcomes into the codes clients know, and looks at the broker's rights
-# once more before every acknowledgement: between an append and its acknowledgement the process
+# Translates replication's results into the response codes of clients, and checks the broker's
+# rights again before every acknowledgement: between an append and its acknowledgement the process
 # may have been paused for longer than its lease (S17, INV-25).
 
 
@@ -32,7 +32,7 @@ REFUSALS = {
 
 
 class Replicating(Protocol):
-    """What is needed of replication; its service fits."""
+    """The part of replication that acknowledgements need; its service implements it."""
 
     def refusal(self) -> AckStatus | None: ...
 
@@ -44,7 +44,7 @@ class Replicating(Protocol):
 
 
 class PendingAcks:
-    """The acknowledgements of one broker."""
+    """The acknowledgements of one broker that wait for replicas."""
 
     def __init__(
         self, replication: Replicating, rights: Callable[[], RoleRow], *, waits: bool
@@ -54,15 +54,17 @@ class PendingAcks:
         self.waits = waits
         """Whether a send waits for replicas at all."""
         self.refused = 0
-        """Acknowledgements that came after the right to give them had ended."""
+        """The number of acknowledgements that replication gave after the right to send them had
+        ended."""
 
     def refusal(self) -> PutStatus | None:
-        """Why nothing can be taken now; looked at before an append."""
+        """Return why no message can be accepted now, or None; checked before an append."""
         status = self._replication.refusal()
         return None if status is None else REFUSALS.get(status)
 
     def when_acked(self, end: int, deadline_at_ms: int, done: Callable[[int], None]) -> None:
-        """Call `done` with the code for everything up to `end`, once it is known."""
+        """Call `done` with the response code for everything up to log offset `end`, when it is
+        known; `deadline_at_ms` is monotonic."""
 
         def acked(status: AckStatus) -> None:
             code = CODES[status]
@@ -74,21 +76,22 @@ class PendingAcks:
         self._replication.when_acked(end, deadline_at_ms, acked)
 
     def appended(self) -> None:
-        """The log grew: replicas are to get it."""
+        """Tell replication that the log grew, so that it sends the new bytes to replicas."""
         self._replication.appended()
 
 
 # Send sync -----------------------------------------------------------------------------------
-# Answers that wait for the device and for replicas: one group for each turn (group commit).
+# Answers that wait for the disk and for replicas: one group for each turn (group commit).
 #
-# A group is settled exactly once: with success when its bytes are on the device, where that is
-# asked for, and with as many replicas as the options want; else with a code that says what is
+# A group is answered exactly once: with success when its bytes are synced to disk, where that is
+# required, and are at as many replicas as the options require; otherwise with a code for what is
 # missing:
 #
-# - FLUSH_DISK_TIMEOUT 10, FLUSH_SLAVE_TIMEOUT 12: stored, fate open; clients count both as sent;
+# - FLUSH_DISK_TIMEOUT 10, FLUSH_SLAVE_TIMEOUT 12: stored, but it is unknown whether disk or
+#   replicas follow; clients count both as sent;
 # - SERVICE_NOT_AVAILABLE 14: the sync failed, or this broker is not master any more: the message
-# may   be gone for good, so clients must send it again; - SYSTEM_ERROR 1: fewer replicas than
-# minInSyncReplicas; clients send it again as well.
+#   may be lost for good, so clients must send it again;
+# - SYSTEM_ERROR 1: fewer replicas than minInSyncReplicas; clients send it again as well.
 
 
 FAILED = Reply(
@@ -100,30 +103,31 @@ NOT_ENOUGH = Reply(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
 _FAILURES = {reply.code: reply for reply in (FAILED, NOT_ENOUGH)}
 
 Settle = Callable[[int], None]
-"""Answers all members of a group with one code; see `failure`."""
+"""Answers all members of a group with one response code; see `failure`."""
 
 
 def failure(code: int) -> Reply | None:
-    """The whole answer for a code that means "send it again"; None for a stored message's."""
+    """Return the whole answer for a code that means "send it again"; None for a stored message's
+    code."""
     return _FAILURES.get(ResponseCode(code))
 
 
 class Syncing(Protocol):
-    """What waiting needs of the store."""
+    """The part of the store that waiting needs."""
 
     def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None: ...
 
 
 class Acking(Protocol):
-    """What waiting needs of replication."""
+    """The part of replication that waiting needs."""
 
     def when_acked(self, end: int, deadline_at_ms: int, done: Settle) -> None:
-        """Call `done` once with SUCCESS or with the code that says why not."""
+        """Call `done` once, with SUCCESS or with the code of the failure."""
         ...
 
 
 class ReplyGroup:
-    """Stored messages whose answers wait together; `awaited` says for how many things."""
+    """Stored messages that are answered together; `awaited` is the number of conditions to meet."""
 
     __slots__ = ("_awaited", "_settle", "deadline", "settled")
 
@@ -134,7 +138,7 @@ class ReplyGroup:
         self.settled = False
 
     def condition_met(self, code: int) -> None:
-        """One of the awaited things happened, or cannot: success takes all of them."""
+        """Note that one condition was met (SUCCESS) or failed; success needs all conditions."""
         if code == ResponseCode.SUCCESS:
             self._awaited -= 1
             if self._awaited:
@@ -142,14 +146,15 @@ class ReplyGroup:
         self.answer_all(code)
 
     def answer_all(self, code: int) -> None:
-        """A late sync after the time-out finds nothing to do."""
+        """Answer all messages with `code`; does nothing when they were already answered, e.g. at a
+        time-out."""
         if not self.settled:
             self.settled = True
             self._settle(code)
 
 
 class SyncWaits:
-    """The groups that wait, oldest first; deadlines rise, since the time-out is one for all."""
+    """The waiting groups, oldest first; deadlines only rise, because all have the same time-out."""
 
     def __init__(self, store: Syncing) -> None:
         self._store = store
@@ -165,7 +170,8 @@ class SyncWaits:
         acks: Acking | None = None,
         ack_deadline: int = 0,
     ) -> None:
-        """Settle when the log is kept up to `end` as asked, at a deadline, or at a failure."""
+        """Call `settle` when the log is safe up to offset `end` as required, at a deadline, or at a
+        failure."""
         group = ReplyGroup(settle, deadline, int(sync) + (acks is not None))
         if sync:
             self._groups.append(group)
@@ -182,7 +188,7 @@ class SyncWaits:
             self._drop_settled()
 
     def expire(self, now: int) -> None:
-        """Settle the groups whose time for the device is over."""
+        """Answer the groups whose deadline for the disk has passed, with FLUSH_DISK_TIMEOUT."""
         for group in list(self._groups):
             if group.deadline > now:
                 break
@@ -190,7 +196,7 @@ class SyncWaits:
         self._drop_settled()
 
     def next_deadline(self) -> int | None:
-        """When `expire` has something to do."""
+        """Return when `expire` has something to do (ms); None when no group waits."""
         return self._groups[0].deadline if self._groups else None
 
     def statistics(self) -> dict[str, int]:

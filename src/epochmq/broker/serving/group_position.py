@@ -1,4 +1,4 @@
-"""Where a broker stands in its group, and what handlers ask of membership and replication."""
+"""A broker's position in its group, and what request handlers ask of membership and replication."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -11,57 +11,59 @@ class GroupPosition:
     """The position of a broker in its group; replaced as a whole (`BrokerContext.move_to`)."""
 
     own_id: int = 0
-    """This replica's own number, whatever it is called in routes; 0 for a configured master."""
+    """This replica's own broker id, whatever id routes show; 0 for a configured master."""
     epoch: int = 0
     master_id: int | None = None
     master_address: str = ""
-    """Where clients reach the master; empty while there is none, or it is this broker."""
+    """Where clients reach the master; empty when there is none, or this broker is the master."""
     set_epoch: int = 0
     members: frozenset[int] = field(default_factory=frozenset)
 
 
 class GroupStatus(Protocol):
-    """What handlers ask of membership and replication; the service behind it fits."""
+    """What request handlers ask of membership and replication; both kinds of members implement
+    it."""
 
     def epochs(self) -> list[EpochEntryBody]:
-        """The epochs of the log, ends filled in."""
+        """Return the epochs of the log, each with its end."""
         ...
 
     def ha_status(self) -> HARuntimeInfo: ...
 
     def role_changed(self, now: int) -> None:
-        """Somebody says that this broker's role is another one (1008)."""
+        """Handle a notice (1008) that this broker's role changed."""
         ...
 
     def master_announced(self, master_address: str, ha_address: str, *, online: bool) -> None:
-        """Somebody tells where the master is reached by replicas.
+        """Note the master's addresses for clients and for replicas.
 
-        `online`: a name server says so; without it the master may still be taking back what
-        happened while it was gone, and its tables are not to be copied.
+        `online`: a name server lists the master. Without it the master may still be copying the
+        progress made while it was gone, and its tables must not be copied.
         """
         ...
 
     def master_returns(self, master_address: str, ha_address: str, *, hand_over: bool) -> bool:
-        """A master tells where it is, and that it is coming back (906).
+        """Handle a 906: a master announces its addresses, and that it is coming back.
 
-        With `hand_over` whoever stands in for it here steps down before this returns; whether
-        nobody does.
+        With `hand_over` an acting master here stops acting before this returns. Returns whether no
+        broker here is acting master.
         """
         ...
 
     def hint(self) -> None:
-        """The group's smallest id may have changed (905), or somebody asks whether we serve."""
+        """Note that the group's smallest id may have changed (905), or that a member asks whether
+        this broker serves."""
         ...
 
     @property
     def owes_progress(self) -> bool:
-        """Whether this broker stood in for the master, which took nothing back yet."""
+        """Whether this broker acted for the master, which has not copied its progress yet."""
         ...
 
     def options_changed(self) -> None:
-        """The node has other options: how many replicas a send waits for may be among them."""
+        """Apply changed options of the node, for example how many replicas a send waits for."""
         ...
 
     def figures(self) -> dict[str, str]:
-        """For GET_BROKER_RUNTIME_INFO."""
+        """Return the figures for GET_BROKER_RUNTIME_INFO."""
         ...

@@ -37,18 +37,18 @@ class RoleRow:
     """Reading is allowed only with the option `slaveReadEnable`."""
 
     secondary: bool
-    """Delayed, transactional and POP messages are moved on here (through the internal writer
+    """Delayed, transactional and POP messages are processed here (written by the internal writer
     only)."""
 
     registers: bool
-    """Name servers are told about this broker."""
+    """Name servers list this broker."""
 
     changes: bool
-    """Clients may change topics and groups here, and messages that wait for no replica are
-    answered: all that goes by this broker's word alone."""
+    """Clients may change topics and groups here, and requests that wait for no replica are
+    answered: everything that this broker decides alone."""
 
     consumes: bool
-    """Consumers' offsets and locks are kept here, and messages popped."""
+    """Consumer offsets and locks are kept here, and messages can be popped."""
 
 
 ROLES: dict[Role, RoleRow] = {
@@ -97,7 +97,7 @@ ROLES: dict[Role, RoleRow] = {
         changes=False,
         consumes=False,
     ),
-    # No client reads from a learner, so no route shows it; the controllers know where it is.
+    # No client reads from a learner, so no route lists it; the controllers know its address.
     Role.LEARNER: RoleRow(
         writable=False,
         readable=False,
@@ -117,8 +117,9 @@ HELD_MASTER = RoleRow(
     changes=False,
     consumes=False,
 )
-"""A master past its lease whose whole set is behind it (ADR 0044): messages go on, for every member
-holds them before they are acknowledged or shown; what one broker alone decides does not."""
+"""The rights of a master past its lease while its whole set has all messages (ADR 0044). Sends and
+reads go on, because every member has a message before it is acknowledged or shown; what one broker
+would decide alone does not."""
 
 _ELECTED = frozenset({Role.MASTER, Role.SLAVE, Role.LEARNER, Role.FENCED})
 """Controllers may give any of these roles at any time."""

@@ -31,9 +31,9 @@ class Serving:
         self._on_change = on_change
         self.role = Role.MASTER
         self.role_changes = 0
-        """How often the role changed: two answers of different roles have different counts."""
+        """Counts role changes, so that callers can detect a change between two reads."""
         self.lease_until_ms = FOREVER
-        """A master serves until then (monotonic); FOREVER where nobody gives leases."""
+        """A master serves until then (monotonic ms); FOREVER where no leases are given."""
         self.set_has_all: Callable[[int], bool] = _never
         """Whether every member of the sync-state set has all messages, at a time (ms)."""
         self.delivers_from: int | None = None
@@ -42,10 +42,10 @@ class Serving:
 
     @property
     def rights(self) -> RoleRow:
-        """What the role allows now. Once the lease is over: nothing, or `HELD_MASTER`.
+        """The rights that the role gives now. After the lease: none, or `HELD_MASTER`.
 
-        The clock is read here and not taken from the turn: the process may have been paused since
-        the turn began (S17).
+        The clock is read here instead of using the turn's time: the process may have been paused
+        since the turn began (S17).
         """
         until = self.lease_until_ms
         if until != FOREVER and (now := self._clock.now_ms()) >= until:
@@ -59,12 +59,12 @@ class Serving:
 
     @property
     def rests(self) -> bool:
-        """Whether it would deliver, but for a lease that is over and may yet be renewed."""
+        """Whether it would deliver, but its lease is over and may still be renewed."""
         return ROLES[self.role].secondary and self.delivers_from is None and not self.delivers
 
     @property
     def escapes(self) -> bool:
-        """Whether what it delivers goes to another master: it is an acting master (RIP-32)."""
+        """Whether its deliveries go to another group's master: it is an acting master (RIP-32)."""
         rights = self.rights
         return rights.secondary and not rights.writable
 
@@ -74,11 +74,7 @@ class Serving:
         return self.role is Role.MASTER
 
     def change_role(self, role: Role) -> None:
-        """Take another role, and call `on_change`.
-
-        Raises:
-            OurBug: `TRANSITIONS` does not allow the change.
-        """
+        """Change the role, and call `on_change`."""
         check(role in TRANSITIONS[self.role], f"{self.role.name} does not become {role.name}")
         self.role = role
         self.role_changes += 1
@@ -89,7 +85,8 @@ class Serving:
         self.lease_until_ms = until_ms
 
     def trust_set(self, set_has_all: Callable[[int], bool]) -> None:
-        """Ask `set_has_all(now_ms)` after a lease: whether the whole set has all messages."""
+        """Set the function that is asked after a lease: whether the whole set has all messages at
+        `now_ms`."""
         self.set_has_all = set_has_all
 
     def deliver_from(self, offset: int | None) -> None:
