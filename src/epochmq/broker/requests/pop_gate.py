@@ -112,7 +112,7 @@ def check_queue(
 
     A `queue_id` of -1 means all queues. Raises `Refused` 17 for an unknown topic, 16 for a topic
     that is not readable, 1 for a topic of batches (BatchCQ), and for an unknown queue 1 (29 for
-    clients of 5.3 or newer).
+    clients from 5.3.1 on).
     """
     topic = node.topics.get(name)
     if topic is None:
