@@ -1,6 +1,4 @@
-"""Runs one coroutine as a whole program: event loop choice, Ctrl-C, and exit on a broken
-invariant.
-"""
+"""Runs one coroutine as a whole program: event loop choice, Ctrl-C, exit on a broken invariant."""
 
 import asyncio
 import logging

@@ -257,9 +257,7 @@ class Peers:
         return self._peers.get(addr)
 
     async def get(self, addr: str) -> Peer:
-        """Return the connection to `addr`, opened if needed; concurrent callers share one
-        attempt.
-        """
+        """Return the connection to `addr`, opened if needed; callers share one attempt."""
         peer = self._peers.get(addr)
         if peer is not None and not peer.session.closed:
             return peer

@@ -1,6 +1,4 @@
-"""Random numbers (the implementation of `base.ports.Rng`): for spreading load, never for
-secrets.
-"""
+"""Random numbers (implementation of `base.ports.Rng`): for spreading load, never for secrets."""
 
 import random
 import secrets

@@ -53,9 +53,7 @@ class Turn:
         self._dirty.append(connection)
 
     def failed(self, error: Exception, what: str) -> None:
-        """Handle an exception of a sink: a broken invariant stops the process, others are
-        logged.
-        """
+        """Handle a sink's exception: a broken invariant stops the process, others are logged."""
         if isinstance(error, OurBug):
             context = {"message": what, "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
