@@ -46,6 +46,8 @@ FIRST_RETRY_LEVEL = 3
 
 
 def make_send_back(node: BrokerContext) -> Handler:
+    """Make the handler of CONSUMER_SEND_MSG_BACK 36."""
+
     def handle_send_back(command: Command, session: Session, now: int) -> Reply | Held:
         return _send_back(node, command, session)
 

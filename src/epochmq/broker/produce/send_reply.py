@@ -29,6 +29,8 @@ PUSH_TIMEOUT_MS = 3000
 
 
 def make_send_reply(stage: SendStage) -> Handler:
+    """Make the handler of SEND_REPLY_MESSAGE 324 and 325."""
+
     def handle_send_reply(command: Command, session: Session, now: int) -> Reply | Held:
         return _Pushing(stage, command, session).start()
 
@@ -49,6 +51,7 @@ class _Pushing:
             self._header = decode_header(SendHeaderV2, command.ext)
 
     def start(self) -> Reply | Held:
+        """Check the reply, store a copy if configured, and push it; raises `Refused`."""
         stage, header, command = self._stage, self._header, self._command
         send_topic = stage.send_topics.get(header.topic) or stage.open_send_topic(
             header, command.version

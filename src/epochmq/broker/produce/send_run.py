@@ -194,7 +194,7 @@ def settle(answers: list[Answer], code: int) -> None:
     """Send answers that waited, with `code`; their bytes were encoded for SUCCESS."""
     for session, data in answers:
         if not data:
-            continue  # nothing but ends of transactions was read
+            continue  # the read had only END_TRANSACTION requests
         if code == ResponseCode.SUCCESS:
             session.send(data)
             continue

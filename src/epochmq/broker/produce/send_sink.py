@@ -172,6 +172,7 @@ class SinkGate:
 
 
 def place_of(result: Appended, queue_id: int) -> MessagePosition:
+    """Return the position of an appended message, for the memory of marks."""
     return MessagePosition(result.offset, result.size, queue_id, result.queue_offset)
 
 

@@ -357,7 +357,7 @@ class SendStage:
     def _flush_run(self, run: RunStage, now: int) -> None:
         """Append what the native code staged, natively or as drafts before the other drafts."""
         if not run.count:
-            run.clear()  # nothing but ends of transactions was read
+            run.clear()  # the read had only END_TRANSACTION requests
             return
         done = run.append() if self.closed() is None else None
         if done is None:

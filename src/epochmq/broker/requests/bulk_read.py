@@ -109,7 +109,7 @@ def _wanted_bytes(asked: int | None) -> int:
 
 
 def filter_of(tags: str | None) -> BulkFilter:
-    """Return the filter for a tag expression; raises `Refused` 23 for an empty expression."""
+    """Return the filter for a tag expression; raises `Refused` 23 for one without a tag."""
     wanted = split_expression(tags)
     if wanted is None:
         return EVERYTHING

@@ -100,6 +100,7 @@ FAILED = "Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed."
 
 
 def handle_resume(node: BrokerContext, command: Command, session: Session, now: int) -> Held:
+    """Write a half message again (RESUME_CHECK_HALF_MESSAGE 323); raises `Refused`."""
     header = decode_header(ResumeCheckHalfHeader, command.ext)
     draft = _given_up(node, header.msgId or "")
 

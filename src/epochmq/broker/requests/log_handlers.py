@@ -26,7 +26,7 @@ from epochmq.wire.headers.pull_headers import (
 from epochmq.wire.session import Session
 
 # Epoch offsets -------------------------------------------------------------------------------
-# EPOCH_OFFSETS 34004: where a master's epoch begins in each queue of a topic (ADR 0037).
+# EPOCH_OFFSETS 34004: the first offset of an epoch in each queue of a topic (ADR 0037).
 
 
 def handle_epoch_offsets(

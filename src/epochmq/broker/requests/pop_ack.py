@@ -65,6 +65,10 @@ class HandleFields(Protocol):
 
 
 def handle_ack(node: BrokerContext, command: Command, session: Session, now: int) -> Reply | Held:
+    """Acknowledge one popped message (ACK_MESSAGE 200051).
+
+    Returns `HELD` and answers when the acknowledgement is stored; raises `Refused`.
+    """
     header = decode_header(AckHeader, command.ext)
     handle = _checked(node, header)
     if handle.revive_queue_id == ORDER_QUEUE:

@@ -41,6 +41,11 @@ class PopHandler:
         node.pop_clients_left.add(self.left)
 
     def handle_pop(self, command: Command, session: Session, now: int) -> Reply | Held:
+        """Pop messages, or hold the request (POP_MESSAGE 200050).
+
+        Returns `HELD`, or POLLING_TIMEOUT when there is no message and the pop must not be held, or
+        POLLING_FULL when too many pops are held. Raises `Refused`.
+        """
         header = decode_header(PopHeader, command.ext)
         request = admit_pop(self._node, header, command, session, now)
         if self._execute(request, now):

@@ -209,7 +209,7 @@ ROWS: dict[Code, RequestRow] = {
         Code.ADD_BROKER, Code.REMOVE_BROKER,
         # POP.
         Code.POP_ROLLBACK,
-        # Users and policies, of both generations.
+        # Users and access policies (ACL 1.0 and 2.0).
         Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.DELETE_ACL_CONFIG,
         Code.GET_BROKER_CLUSTER_ACL_INFO, Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
         Code.GET_BROKER_CLUSTER_ACL_CONFIG, Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER,

@@ -32,6 +32,10 @@ BODY = b"0"
 
 
 def handle_recall(node: BrokerContext, command: Command, session: Session, now: int) -> Held:
+    """Cancel a timed message by its recall handle (RECALL_MESSAGE 370).
+
+    Returns `HELD` and answers when the cancellation is stored; raises `Refused`.
+    """
     header = decode_header(RecallHeader, command.ext)
     _check_broker(node)
     if header.topic not in node.topics:
