@@ -36,7 +36,7 @@ class BlockingThread:
         if self._closed:
             raise OurBug(f"{self._name}: a call after close")
         if self._thread is None:
-            # A daemon, so that a hanging disk cannot keep a dying process alive.
+            # A daemon thread, so that a disk that hangs does not block the end of the process.
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
         loop = asyncio.get_running_loop()

@@ -107,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self.session: Session
         self._opened = self._aborted = False
-        self.heard_ms = -1  # nothing yet
+        self.heard_ms = -1  # no byte received yet
         self.sent_ms = self._now()
         self.closing_since: int | None = None
         self.stalled_since: int | None = None
@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
     # What the loop calls ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         self._transport = transport
         transport.set_write_buffer_limits(WRITE_HIGH_BYTES, WRITE_LOW_BYTES)
         peer_host, peer_port = _address(transport.get_extra_info("peername"))
@@ -291,7 +291,7 @@ class Connection(asyncio.BufferedProtocol):
         if total <= PIECE_BYTES:
             transport.write(b"".join(chunks))
         elif total + self.unsent > self._owner.unsent_bytes_max:
-            # Checked before joining: the chunks are mostly views of files, the join is memory.
+            # Check before joining: the chunks are mostly views of files, joining copies them.
             unsent = total + self.unsent
             self.abort(f"does not read its answers: {unsent} bytes are unsent")
             return

@@ -128,7 +128,7 @@ class RealFile:
                 found.append((start, stop))
         except OSError as error:
             if error.errno != errno.ENXIO:
-                return [(0, self._size)]  # a file system that cannot tell
+                return [(0, self._size)]  # the file system does not support it
         return found
 
     def sync(self) -> None:

@@ -34,7 +34,7 @@ def run(main: Coroutine[Any, Any, T], *, uvloop: bool = False) -> T:
 
 def _uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
-        from uvloop import new_event_loop  # not for Windows, and slow to import for small commands
+        from uvloop import new_event_loop  # not on Windows; slow to import for small commands
     except ImportError:
         return None
     return new_event_loop

@@ -5,7 +5,7 @@ import socket
 
 from epochmq.runtime.listen import resolve
 
-_FAR_AWAY = ("192.0.2.1", 9)  # a documentation address: connecting UDP sends nothing
+_FAR_AWAY = ("192.0.2.1", 9)  # an address for documentation: connect() of UDP sends no packet
 
 
 def host_name() -> str:

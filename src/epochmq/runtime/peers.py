@@ -273,6 +273,7 @@ class Peers:
     async def oneway(
         self, addr: str, command: Command, timeout_ms: int = CONNECT_TIMEOUT_MS
     ) -> None:
+        """Send a one-way request; `timeout_ms` limits connecting, and then waiting to write."""
         deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
         peer = await self._get_by(addr, deadline, timeout_ms)
         await peer.oneway(command, timeout_ms)

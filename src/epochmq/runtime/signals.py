@@ -24,6 +24,7 @@ class StopSignal:
         return self._event.is_set()
 
     def ask(self, reason: str) -> None:
+        """Request a stop; only the first reason is kept."""
         if not self._event.is_set():
             self.reason = reason
             self._event.set()

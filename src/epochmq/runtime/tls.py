@@ -138,7 +138,7 @@ def client_tls(options: OutgoingTls) -> ssl.SSLContext | None:
     trusted = options.tls_client_trust_cert_path
     named = options.tls_client_check_host_name or not trusted
     if not (named and options.tls_client_auth_server):
-        context.check_hostname = False  # certificates of brokers may lack their addresses
+        context.check_hostname = False  # brokers' certificates may not contain their addresses
     if not options.tls_client_auth_server:
         context.verify_mode = ssl.CERT_NONE
     elif trusted:
