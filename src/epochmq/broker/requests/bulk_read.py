@@ -1,8 +1,8 @@
 """BULK_READ 34003: read the stored records of a queue, megabytes per answer (ADR 0035).
 
-A pull returns 32 messages; BULK_READ is for readers of whole queues. It has no consumer group, no
-long polling and no offset commits. The permissions are those of pulls: role and topic are checked
-by `pull_gate`, and no record beyond the readable end is returned (INV-23).
+A pull returns few messages (32 by default); BULK_READ is for readers of whole queues. It has no
+consumer group, no long polling and no offset commits. The permissions are those of pulls: role and
+topic are checked by `pull_gate`. No record beyond the readable end is returned (INV-23).
 """
 
 from collections.abc import Callable, Sequence
