@@ -1,1 +1,1 @@
-"""L3: the only package that touches real time, disks, sockets, threads, signals and chance."""
+"""Layer L3: the only package with real time, disks, sockets, threads, signals and randomness."""

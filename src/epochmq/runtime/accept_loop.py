@@ -1,7 +1,7 @@
-"""The accept loop of a listening port: bounded by file descriptors, plain or with TLS.
+"""Accept loop of a listening socket: limited by file descriptors, for plain and TLS connections.
 
-asyncio's own loop accepts up to its whole backlog at once and leaves none for files. With TLS the
-first byte of a connection tells whether it speaks that, before it is served.
+The accept loop of asyncio accepts up to its whole backlog at once and leaves no descriptors for
+files. With TLS, the first byte of a connection shows whether the client speaks TLS.
 """
 
 import asyncio
@@ -20,20 +20,22 @@ log = logging.getLogger(__name__)
 
 TLS_HELLO = 0x16
 WAITING_MAX = 1_024
-"""Connections that have not said yet what they speak, or shake hands; one more closes the one that
-waits longest."""
+"""Connections before their first byte or in the TLS handshake.
+
+One more connection closes the one that waits longest.
+"""
 HANDSHAKE_MS_MAX = 5_000
-"""From the accept to the end of the TLS handshake."""
+"""Maximum time from the accept to the end of the TLS handshake."""
 ACCEPTS_A_TURN = 64
-"""Accepted before the loop does something else."""
+"""Maximum number of connections accepted in one turn of the event loop."""
 PAUSE_S = 0.1
-"""After an accept that failed, as when no file descriptor is left."""
+"""Pause after a failed accept, for example when no file descriptor is left."""
 REPORT_MS = 10_000
-"""Of connections that are closed for one reason one line in this time is written."""
+"""At most one log line per reason is written in this time for closed connections."""
 
 
 class AcceptLoop:
-    """Accepts on one listening socket until it is closed."""
+    """Accepts connections on one listening socket until it is closed."""
 
     def __init__(
         self,
@@ -44,7 +46,10 @@ class AcceptLoop:
         *,
         handshake_ms: int = HANDSHAKE_MS_MAX,
     ) -> None:
-        """`crowded` is called when a connection is refused for want of descriptors."""
+        """Start to accept; each connection gets a protocol object from `factory`.
+
+        `crowded` is called when a connection is refused because descriptors are short.
+        """
         self._crowded = crowded
         self._listener = listener
         self._factory = factory
@@ -57,7 +62,7 @@ class AcceptLoop:
         self._loop.add_reader(listener, self._accept)
 
     def close(self) -> None:
-        """Accept nothing more and drop who has not been let in yet."""
+        """Stop accepting, and close the connections that are not served yet."""
         if self._resuming is None:
             self._loop.remove_reader(self._listener)
         else:
@@ -96,7 +101,7 @@ class AcceptLoop:
 
     def _let_go(self, sock: socket.socket, task: "asyncio.Task[None]") -> None:
         self._waiting.pop(task, None)
-        if task.cancelled():  # perhaps before its first step: then nothing of it ever ran
+        if task.cancelled():  # perhaps before its first step: the task then closed nothing itself
             sock.close()
 
     async def _let_in(self, sock: socket.socket) -> None:
@@ -120,7 +125,7 @@ class AcceptLoop:
 
 
 async def _first_byte(sock: socket.socket) -> int | None:
-    """The first byte, left where it is; None when the peer closes without one."""
+    """Return the first byte without consuming it; None when the peer closes first."""
     loop = asyncio.get_running_loop()
     readable: asyncio.Future[None] = loop.create_future()
     loop.add_reader(sock, _settle, readable)

@@ -1,7 +1,7 @@
-"""One thread for blocking calls (fsync above all), so that the loop never waits for a disk.
+"""A thread for blocking calls such as fsync, so that the event loop never waits for a disk.
 
-Calls run one after the other in the order given. A hand-over costs about 20 us, a third of what
-`run_in_executor` takes, which counts when every group of messages is synced.
+Calls run one after the other, in the order given. Passing a call to the thread costs about 20 us, a
+third of `run_in_executor`; this matters because every group commit makes such a call.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _Job = tuple[Callable[[], Any], asyncio.Future[Any], asyncio.AbstractEventLoop]
 
 
 class BlockingThread:
-    """The real `base.ports.Blocking`; the thread starts with the first call."""
+    """The implementation of `base.ports.Blocking`; the thread starts with the first call."""
 
     def __init__(self, name: str = "epochmq-blocking") -> None:
         self._name = name
@@ -28,24 +28,25 @@ class BlockingThread:
         self._closed = False
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Run `call` in the thread; its result or exception comes back here.
+        """Run `call` in the thread; return its result or raise its exception.
 
-        A cancelled waiter does not stop the call, which may already be at work.
+        Cancelling this coroutine does not stop the call, which may be running already. Raises
+        `OurBug` after `close`.
         """
         if self._closed:
             raise OurBug(f"{self._name}: a call after close")
         if self._thread is None:
-            # A daemon, so that a hanging disk cannot keep a dying process alive.
+            # A daemon thread, so that a disk that hangs does not block the end of the process.
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        # With the caller's context, so that a line in the log says whose work it is about.
+        # Copy the caller's context, so that log lines name the server that the call belongs to.
         self._jobs.put((partial(copy_context().run, call), future, loop))
         return await future
 
     def close(self) -> None:
-        """Finish the calls already given, then end the thread; blocks until it is gone."""
+        """Finish the calls already given, then end the thread; blocks until the thread ends."""
         self._closed = True
         if self._thread is not None:
             self._jobs.put(None)
@@ -62,7 +63,7 @@ class BlockingThread:
             try:
                 loop.call_soon_threadsafe(_settle, future, result, error)
             except RuntimeError:
-                pass  # the loop is closed: nobody waits for the answer any more
+                pass  # the loop is closed: no coroutine waits for the result
             del job, call, future, result, error
 
 

@@ -1,4 +1,4 @@
-"""How long and how large a connection may be, and the verdict on one that is not."""
+"""Time and memory limits of connections, and the check whether a connection exceeds them."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -10,23 +10,25 @@ from epochmq.runtime.own_host import memory_bytes
 
 
 def half_frames_of(memory: int) -> int:
-    """How many bytes unfinished frames may take on a machine with so much memory."""
+    """Return how many bytes all unfinished frames may use, given the machine's RAM in bytes."""
     return min(limits.HALF_FRAMES_TOTAL_BYTES_MAX, memory // limits.HALF_FRAMES_SHARE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """Times in ms, sizes in bytes; tests shrink them."""
+    """Limits of connections: times in ms, sizes in bytes. Tests use smaller ones."""
 
     idle_ms: int = limits.IDLE_MS
     half_frame_ms: int = limits.HALF_FRAME_MS
     closing_ms: int = 5_000
-    """A closed connection's last bytes must be taken by the peer within this time."""
+    """The peer of a closed connection must read the last bytes within this time."""
     silent_ms: int = 3_000
-    """While connections are refused for want of room, one that has not sent a byte yet stays so
-    long: a client begins with a request."""
+    """While connections are refused, one that sent no byte yet is closed after this time.
+
+    A client begins with a request, so a silent connection is not useful.
+    """
     stalled_ms: int = 60_000
-    """A peer that owes us reading must take some bytes within this time."""
+    """A peer with unread answers must read some bytes within this time."""
     unsent_bytes: int = limits.SESSION_IN_FLIGHT_BYTES_MAX
     unsent_total_bytes: int = limits.UNSENT_TOTAL_BYTES_MAX
     half_frames_total_bytes: int = field(default_factory=lambda: half_frames_of(memory_bytes()))
@@ -36,18 +38,18 @@ class Bounds:
 
     @property
     def sweep_ms(self) -> int:
-        """How often to look: fine enough for the shortest bound, at most once a second."""
+        """Interval of the checks: a quarter of the shortest limit, at most one second."""
         shortest = min(self.idle_ms, self.half_frame_ms, self.closing_ms, self.stalled_ms)
         return max(10, min(1_000, shortest // 4))
 
 
 class Watched(Protocol):
-    """What the verdict looks at; all times monotonic ms, None when it does not apply."""
+    """The fields that `verdict` checks; times are monotonic ms, None when they do not apply."""
 
     heard_ms: int
-    """-1 before the first byte."""
+    """Time of the last bytes received; -1 before the first byte."""
     sent_ms: int
-    """When something was sent last, or the connection was made."""
+    """Time of the last bytes sent, or of the connection's start."""
     closing_since: int | None
     stalled_since: int | None
 
@@ -56,7 +58,10 @@ class Watched(Protocol):
 
 
 def verdict(watched: Watched, bounds: Bounds, now: int, *, crowded: bool = False) -> str | None:
-    """Why the connection must go, or None. `crowded`: others were refused a moment ago."""
+    """Return why the connection must be closed, or None.
+
+    `crowded` says that other connections were refused a moment ago.
+    """
     closing = watched.closing_since
     if closing is not None:
         return "does not take its last bytes" if now - closing > bounds.closing_ms else None
@@ -74,12 +79,12 @@ def verdict(watched: Watched, bounds: Bounds, now: int, *, crowded: bool = False
 
 
 # Budget --------------------------------------------------------------------------------------
-# A bound on what many connections hold together, for next to nothing at each of their steps.
+# A limit on the memory that many connections use together, cheap at each of their steps.
 #
-# Whoever takes more adds it to `seen` and calls `settle` once that is above `limit`; nobody says
-# when something is given back. So `seen` is never too small, and when it reaches the limit
-# everything is counted exactly. Who holds the most then has to go, until a quarter of the limit
-# is free: at least that much passes before the next count.
+# A connection that takes memory adds it to `seen`, and calls `enforce` once `seen` is above
+# `limit`. Released memory is not subtracted, so `seen` is never too small. `enforce` counts
+# exactly, and closes the largest connections until a quarter of the limit is free. At least that
+# much memory is taken before the next exact count.
 
 
 H = TypeVar("H")
@@ -88,7 +93,10 @@ _GOAL = 3 / 4
 
 
 class Budget(Generic[H]):
-    """`seen` and `limit` are in bytes; `held` tells what one of `holders` holds."""
+    """A memory limit for many holders: `seen` and `limit` are bytes, `held` measures one holder.
+
+    `cut` closes a holder; `what` completes the reason for the log.
+    """
 
     __slots__ = ("_cut", "_held", "_holders", "_what", "limit", "seen")
 
@@ -108,9 +116,9 @@ class Budget(Generic[H]):
         self._what = what
 
     def enforce(self, asking: H, wanted: int = 0) -> bool:
-        """Count exactly, `wanted` bytes more for `asking`; cut the largest while it is too much.
+        """Count exactly, and cut the largest holders while the total is over the limit.
 
-        False when `asking` was cut.
+        `asking` wants `wanted` more bytes. Returns False when `asking` itself was cut.
         """
         held = self._held
         sizes = {holder: held(holder) for holder in self._holders}

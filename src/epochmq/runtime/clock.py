@@ -1,4 +1,4 @@
-"""The real clocks behind `base.ports.Clock`."""
+"""The system clocks: the implementation of `base.ports.Clock`."""
 
 import time
 from collections.abc import Callable
@@ -6,8 +6,9 @@ from functools import partial
 
 
 def _counting_suspension() -> Callable[[], int]:
-    """The system's monotonic clock in ns that goes on while the machine is suspended (Linux); where
-    there is none, the one that there is.
+    """Return the monotonic clock in ns that counts suspended time (Linux: CLOCK_BOOTTIME).
+
+    On systems without CLOCK_BOOTTIME it is `time.monotonic_ns`.
     """
     number = getattr(time, "CLOCK_BOOTTIME", None)
     if number is None:
@@ -20,19 +21,21 @@ def _counting_suspension() -> Callable[[], int]:
 
 
 steady_ns = _counting_suspension()
-"""Monotonic nanoseconds of every deadline and lease: a lease that ended while the machine slept
-must not seem to run."""
+"""Monotonic nanoseconds for deadlines and leases.
+
+The clock counts suspended time: a lease that ended during suspension must not look valid.
+"""
 
 
 class RealClock:
-    """Monotonic time for every deadline, wall time only for messages and logs."""
+    """Monotonic time for every deadline; wall time only for messages and logs."""
 
     __slots__ = ()
 
     def now_ms(self) -> int:
-        """Monotonic milliseconds, time of suspension included; the zero point means nothing."""
+        """Return monotonic ms, with suspended time; the zero point has no meaning."""
         return steady_ns() // 1_000_000
 
     def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch; jumps when somebody sets the clock."""
+        """Return ms since the Unix epoch; jumps when the system clock is set."""
         return time.time_ns() // 1_000_000

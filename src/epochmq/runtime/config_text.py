@@ -1,4 +1,4 @@
-"""Properties files that a running server reads because somebody asks it to."""
+"""Configuration files and paths: properties files that a running server reads, store paths."""
 
 import os
 import stat
@@ -10,9 +10,9 @@ from epochmq.base.java_properties import parse_properties
 
 
 def path_below(path: str, folders: Iterable[str]) -> str | None:
-    """The real path of the absolute `path` when it leads below one of `folders`, else None.
+    """Return the real path of the absolute `path` if it is below one of `folders`, else None.
 
-    Links are followed first, so none leads out.
+    Symbolic links are resolved first, so a link cannot lead out of the folders.
     """
     if not os.path.isabs(path) or "\0" in path:
         return None
@@ -22,16 +22,17 @@ def path_below(path: str, folders: Iterable[str]) -> str | None:
 
 
 def real_paths(paths: Iterable[str]) -> tuple[str, ...]:
-    """Where the paths lead to, whether something is there or not."""
+    """Resolve symbolic links in the paths; the files need not exist."""
     return tuple(os.path.realpath(path) for path in paths)
 
 
 def store_paths(root: str, log: str) -> tuple[str, str, str]:
-    """Absolute paths of a broker's root and of its commit log ("" for the usual place); a warning.
+    """Return the absolute paths of a broker's root and of its commit log, and a warning.
 
-    Both are taken from the working directory, as RocketMQ takes them. Before, a relative
-    storePathCommitLog was taken from the root: a log that is there, and there alone, is found, with
-    a warning. `ConfigError` when both places hold a log.
+    The log's path is "" for the default place; the warning is "" for none. Relative paths start at
+    the working directory, as in RocketMQ. Earlier versions took a relative storePathCommitLog from
+    the root. If a log is there and only there, its path is returned with a warning. Raises
+    `ConfigError` when both places hold a log.
     """
     root = os.path.abspath(root)
     if not log or "," in log:
@@ -57,11 +58,11 @@ def store_paths(root: str, log: str) -> tuple[str, str, str]:
 
 
 def file_below_root(key: str, root: str, configured: str, default: str) -> tuple[str, str]:
-    """A small file's path as the store's disk names it; a warning.
+    """Return the path of a small file relative to the root, and a warning ("" for none).
 
-    Taken from the working directory, as `store_paths` takes the log. Before, a relative path was
-    taken from the root: files that are there, and there alone, are found, with a warning.
-    `ConfigError` for a file outside of the root, and when both places hold one.
+    A relative path starts at the working directory, as for `store_paths`. Earlier versions took it
+    from the root: files that are there and only there are used, with a warning. Raises
+    `ConfigError` for a file outside the root, and when both places hold a file.
     """
     if not configured:
         return default, ""
@@ -91,7 +92,7 @@ def _is_inside(path: str, root: str) -> bool:
 
 
 def _is_there(path: str) -> bool:
-    """Whether there is the file, or one that is kept beside it under a longer name."""
+    """Return whether the folder has the file, or a file whose name begins with its name."""
     folder, name = os.path.split(path)
     try:
         return any(found.startswith(name) for found in os.listdir(folder))
@@ -107,7 +108,7 @@ def _holds_log(folder: str) -> bool:
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """The properties in a regular file of moderate size; `ConfigError` that names it."""
+    """Read the properties in a regular file of limited size; `ConfigError` names the file."""
     try:
         found = os.stat(path)
         if not stat.S_ISREG(found.st_mode) or found.st_size > limits.CONFIG_BODY_BYTES_MAX:

@@ -1,4 +1,4 @@
-"""One TCP connection: bytes in through the shared buffer, a session's outbox out in one write."""
+"""One TCP connection (asyncio protocol): reads into a shared buffer, writes a session's outbox."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,28 +16,31 @@ from epochmq.wire.long_header import command_of, refusal_of
 from epochmq.wire.session import FrameSink, Session
 
 WRITE_HIGH_BYTES = 4 * 1024 * 1024
-"""Above this much unsent a peer's requests are not read any more: it must take answers first."""
+"""With more unsent bytes, the peer's requests are not read until the peer reads answers."""
 WRITE_LOW_BYTES = 1024 * 1024
 PIECE_BYTES = 1024 * 1024
 """Larger outboxes are joined and written in pieces of about this size."""
 
 ALONE_BYTES = 64 * 1024
-"""From here on a call of its own costs less than a copy (ADR 0035)."""
+"""From this size on, writing a chunk separately costs less than copying it (ADR 0035)."""
 
 KEPT_BYTES = 64 * 1024
-"""A read of fewer bytes that brought a whole frame cannot leave much of the next one behind."""
+"""A read below this size that completed a frame leaves few bytes of the next frame."""
 
 RAW_MISSES = 8
-"""So many reads are not offered to the sink whole after one that it did not take."""
+"""After a read that `receive_raw` did not take, this many reads are not offered to it."""
 
 RawReceiver = Callable[[Session, memoryview, int, int], int]
-"""`receive_raw` of a sink that takes frames from the buffer: (session, data, start, size)."""
+"""Type of a sink's `receive_raw`, which takes frames from the buffer.
+
+Its arguments are (session, data, start, size); it returns where it stopped.
+"""
 
 _ids = count(1)
 
 
 class Owner(Protocol):
-    """The server or peer that a connection belongs to."""
+    """The server or outgoing peer that a connection belongs to."""
 
     sink: FrameSink
     fast_port: bool
@@ -51,20 +54,20 @@ class Owner(Protocol):
     def half_frames(self) -> Budget["Connection"] | None: ...
 
     def made(self, connection: "Connection") -> str | None:
-        """A connection was made; a text refuses it."""
+        """Register a new connection; a returned text refuses it."""
         ...
 
     def slowed(self, connection: "Connection", slow: bool) -> None:
-        """The peer reads too slowly, or has caught up again."""
+        """Note that the peer reads too slowly, or reads again."""
         ...
 
     def gone(self, connection: "Connection", reason: str) -> None:
-        """The connection is closed for good; `reason` is '' when the peer closed it."""
+        """Note that the connection is closed; `reason` is '' when the peer closed it."""
         ...
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol object of the loop and the `wire.session.Transport` of one session."""
+    """The protocol object of the event loop and the `wire.session.Transport` of one session."""
 
     __slots__ = (
         "_aborted",
@@ -104,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self.session: Session
         self._opened = self._aborted = False
-        self.heard_ms = -1  # nothing yet
+        self.heard_ms = -1  # no byte received yet
         self.sent_ms = self._now()
         self.closing_since: int | None = None
         self.stalled_since: int | None = None
@@ -113,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
     # What the loop calls ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         self._transport = transport
         transport.set_write_buffer_limits(WRITE_HIGH_BYTES, WRITE_LOW_BYTES)
         peer_host, peer_port = _address(transport.get_extra_info("peername"))
@@ -171,7 +174,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(error)
 
     def _complete(self, raw: RawReceiver, buffer: memoryview, nbytes: int, now: int) -> int:
-        """As `buffer_updated` when half a frame is kept: that one first, then the read's rest."""
+        """Complete the kept half frame first, then pass the rest of the read to `raw`."""
         start, whole = self._reader.feed_rest(buffer[:nbytes])
         if whole is None:
             self._kept(nbytes)
@@ -182,7 +185,7 @@ class Connection(asyncio.BufferedProtocol):
         return start + raw(self.session, buffer, start, nbytes)
 
     def _read_on(self, nbytes: int, now: int) -> None:
-        """As `buffer_updated` when it was read to where the half frame lies."""
+        """Process a read that went into the buffer of the half frame."""
         before = self.half_frame
         whole = self._reader.filled(nbytes)
         if whole is not None:
@@ -191,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
             self._count_half_frame(more)
 
     def _receive_whole(self, whole: bytearray, now: int) -> None:
-        """One frame that came in pieces."""
+        """Process one frame that arrived in several reads."""
         raw = self._raw
         if raw is None or not raw(self.session, memoryview(whole), 0, len(whole)):
             frames = self._feed(whole, now)
@@ -243,7 +246,7 @@ class Connection(asyncio.BufferedProtocol):
         self._turn.dirty(self)
 
     def cut(self, reason: str) -> None:
-        """Close after what is queued was sent; the first reason stays."""
+        """Send what is queued, then close; the first reason is kept."""
         if self.closing_since is None:
             self.flush()
         if self.closing_since is None:
@@ -263,16 +266,16 @@ class Connection(asyncio.BufferedProtocol):
     def unsent(self) -> int:
         """Bytes that the kernel has not taken yet."""
         if self._aborted:
-            return 0  # uvloop lets go of them only in its next turn
+            return 0  # uvloop releases the bytes only in its next turn
         return self._transport.get_write_buffer_size()
 
     @property
     def half_frame(self) -> int:
-        """Bytes kept of a frame that is not whole."""
+        """Bytes of a frame that is not complete yet."""
         return self._reader.pending_bytes
 
     def flush(self) -> None:
-        """Write the session's whole outbox; a peer with too much unread is cut."""
+        """Write the session's outbox; a peer with too many unread bytes is disconnected."""
         session = self.session
         total = session.outbox_bytes
         chunks = session.pop_outbox()
@@ -288,7 +291,7 @@ class Connection(asyncio.BufferedProtocol):
         if total <= PIECE_BYTES:
             transport.write(b"".join(chunks))
         elif total + self.unsent > self._owner.unsent_bytes_max:
-            # Checked before joining: the chunks are mostly views of files, the join is memory.
+            # Check before joining: the chunks are mostly views of files, joining copies them.
             unsent = total + self.unsent
             self.abort(f"does not read its answers: {unsent} bytes are unsent")
             return
@@ -299,7 +302,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort(f"does not read its answers: {self.unsent} bytes are unsent")
 
     def abort(self, reason: str) -> None:
-        """Close at once; what is queued is lost."""
+        """Close at once; queued bytes are lost."""
         if self.closing_since is None:
             self._end(reason)
         self._aborted = True
@@ -307,7 +310,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def _kept(self, nbytes: int) -> None:
-        """Of the last read up to `nbytes` are kept until the rest of their frame comes."""
+        """Count the bytes that the last read left of an incomplete frame: `nbytes` at most."""
         more = self.half_frame if self._reader.make_room() else min(nbytes, self.half_frame)
         self._count_half_frame(more)
 
@@ -331,9 +334,9 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _pieces(chunks: list[Buffer]) -> list[Buffer]:
-    """The chunks joined into pieces of about `PIECE_BYTES`; a chunk is never split.
+    """Join the chunks into pieces of about `PIECE_BYTES`; a chunk is never split.
 
-    A long run of the log goes as it lies there: what nobody can write to need not be copied.
+    Large read-only views of the log are written without copying them.
     """
     pieces: list[Buffer] = []
     start = size = 0
@@ -354,9 +357,9 @@ def _pieces(chunks: list[Buffer]) -> list[Buffer]:
 
 
 def _address(name: object) -> tuple[str, int]:
-    """(ip, port) of a socket's name; an IPv4 address mapped into IPv6 is shown as IPv4."""
+    """Return (ip, port) of a socket name; an IPv4-mapped IPv6 address is shown as IPv4."""
     if not isinstance(name, tuple):
-        return "0.0.0.0", 0  # closed before it could be asked
+        return "0.0.0.0", 0  # the socket is closed already
     ip = str(name[0]).partition("%")[0]
     if ip.startswith("::ffff:") and "." in ip:
         ip = ip.removeprefix("::ffff:")

@@ -1,45 +1,45 @@
-"""File descriptors of this process: how many there may be, and which part of them is for clients.
+"""File descriptor limits of this process, and the part that is reserved for files.
 
-The kernel gives each new descriptor the lowest number that is free. So an accepted socket whose
-number is n tells that n others are open, and comparing n with a bound keeps all above it for files,
-whatever else the process has open and however many servers share it.
+The kernel gives each new descriptor the lowest free number. An accepted socket with number n shows
+that n other descriptors are open. Comparing n with a limit therefore reserves the numbers above it
+for files, whatever else the process has open and however many servers share it.
 """
 
 import os
 import resource
 
 RESERVE_MAX = 4_096
-"""Never more than this is kept for files; else a quarter of the limit."""
+"""Maximum number of descriptors reserved for files; otherwise a quarter of the limit."""
 NUMBER_MAX = 1 << 30
-"""Stands for "no limit"."""
+"""The number that represents "no limit"."""
 
 
 def raise_limit() -> int:
-    """Raise this process's soft limit to the hard one; return what holds now."""
+    """Raise the soft limit of this process to its hard limit; return the limit in effect."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (OSError, ValueError):
-            return limit()  # as where the kernel's own bound is below the hard limit
+            return limit()  # for example when the kernel's own limit is below the hard limit
     return limit()
 
 
 def limit() -> int:
-    """How many descriptors this process may have open."""
+    """Return how many descriptors this process may open."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return NUMBER_MAX if soft == resource.RLIM_INFINITY else min(soft, NUMBER_MAX)
 
 
 def reserve_of(number_max: int) -> int:
-    """How many of `number_max` descriptors are for files alone."""
+    """Return how many of `number_max` descriptors are reserved for files."""
     return min(number_max // 4, RESERVE_MAX)
 
 
 def socket_refusal(number: int, *, for_replicas: bool = False) -> str | None:
-    """Why the accepted socket with this number must be closed again; None when it may stay.
+    """Return why the accepted socket `number` must be closed; None when it may stay open.
 
-    Replicas may use half of the reserve: clients must not keep a group from its replicas.
+    Replicas may use half of the reserve, so that clients cannot block replication.
     """
     number_max = limit()
     reserve = reserve_of(number_max) // 2 if for_replicas else reserve_of(number_max)
@@ -52,7 +52,7 @@ def socket_refusal(number: int, *, for_replicas: bool = False) -> str | None:
 
 
 def open_count() -> int:
-    """How many descriptors are open; -1 where the system does not tell."""
+    """Return how many descriptors are open; -1 when the system does not say."""
     try:
         count = os.stat("/proc/self/fd").st_size  # Linux from 6.2 on; 0 before
         return count or len(os.listdir("/proc/self/fd"))
@@ -61,7 +61,7 @@ def open_count() -> int:
 
 
 def descriptor_figures() -> dict[str, str]:
-    """For the runtime information of a server."""
+    """Return the descriptor figures for a server's runtime information."""
     return {
         "epochmqDescriptors": str(open_count()),
         "epochmqDescriptorsMax": str(limit()),

@@ -1,7 +1,7 @@
-"""The real disk behind `base.ports.Disk`: pwrite for writing, read-only maps for reading.
+"""Disk access, the implementation of `base.ports.Disk`: pwrite for writing, mmap for reading.
 
-Nothing here holds the interpreter's lock for long: `os.pwrite`, `os.fdatasync` and
-`os.posix_fallocate` release it; `mmap.flush` and `mmap.madvise` do not and are never called.
+No call here holds the GIL for long: `os.pwrite`, `os.fdatasync` and `os.posix_fallocate` release
+it; `mmap.flush` and `mmap.madvise` do not and are never called.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def _failure(error: OSError, path: str, doing: str) -> DiskFailed | DiskFull:
-    """Our error for the operating system's, with the file and the reason in it."""
+    """Convert an OSError into the project's error, with the file and the reason in its text."""
     text = f"{doing} {path}: {error.strerror or error}"
     if error.errno in _SHORT:
         return OutOfResources(text)
@@ -94,7 +94,7 @@ class RealFile:
             if self._size == 0:
                 return memoryview(b"")
             try:
-                # Somebody may have shortened the file: pages behind its end would kill us.
+                # The file may have been shortened: access behind its end ends the process (SIGBUS).
                 size = min(self._size, os.fstat(self._fd).st_size)
                 self._map = mmap.mmap(self._fd, size, access=mmap.ACCESS_READ)
             except OSError as error:
@@ -117,8 +117,8 @@ class RealFile:
         self._size = os.fstat(self._fd).st_size
 
     def data_ranges(self) -> list[tuple[int, int]]:
-        # Pages in the cache count as data, so this is to be asked before anything is read: reading
-        # a reserved but empty file fills the cache ahead.
+        # Cached pages count as data, so call this before the first read: reading a reserved but
+        # empty file fills the page cache by read-ahead.
         found: list[tuple[int, int]] = []
         stop = 0
         try:
@@ -128,7 +128,7 @@ class RealFile:
                 found.append((start, stop))
         except OSError as error:
             if error.errno != errno.ENXIO:
-                return [(0, self._size)]  # a file system that cannot tell
+                return [(0, self._size)]  # the file system does not support it
         return found
 
     def sync(self) -> None:
@@ -152,7 +152,7 @@ class RealFile:
             if self._guarded and (pages := guard()) is not None:
                 pages.remove(self._guarded)
                 self._guarded = 0
-            # A reader may still hold a view of it; then the map lives until that view dies.
+            # A reader may still hold a view of the map; the map then lives as long as the view.
             with contextlib.suppress(BufferError):
                 self._map.close()
             self._map = None
@@ -165,10 +165,10 @@ class RealFile:
 
 
 class RealLock:
-    """A POSIX record lock on byte 0, the range that Java's `FileChannel.tryLock(0, 1)` takes.
+    """A POSIX record lock on byte 0, the range that Java's `FileChannel.tryLock(0, 1)` locks.
 
-    Such a lock belongs to the process, so a second holder in the same process is kept out by hand.
-    It is lost when any descriptor of the file is closed: nothing else may open it meanwhile.
+    The lock belongs to the process, so a second holder in the same process is refused by `held`.
+    The lock is lost when any descriptor of the file is closed: no other code may open the file.
     """
 
     __slots__ = ("_fd", "_path")
@@ -191,7 +191,8 @@ class RealLock:
 class RealDisk:
     """A directory tree on this machine; see `base.ports.Disk`.
 
-    `elsewhere` puts top-level names of the tree into other directories, on another device perhaps.
+    `elsewhere` maps top-level names of the tree to other directories, for example on another
+    device.
     """
 
     def __init__(self, root: str, *, elsewhere: Mapping[str, str] | None = None) -> None:
@@ -287,8 +288,11 @@ class RealDisk:
             raise _failure(error, full, "cannot write") from error
 
     def _make_folder(self, folder: str) -> None:
-        """With all above it. Syncing a file and its folder is not enough where the folder is new:
-        a power cut would take it away with what is in it."""
+        """Create the folder and its parents durably.
+
+        Syncing a file and its folder is not enough when the folder is new: the folder's own entry
+        could be lost in a power cut, and the file with it.
+        """
         if not os.path.isdir(folder):
             above = os.path.dirname(folder)
             self._make_folder(above)
@@ -371,7 +375,10 @@ class RealDisk:
         return RealLock(full, fd)
 
     def usage(self) -> tuple[int, int]:
-        """Of several file systems, that of the fullest: it is where writes fail first."""
+        """Return (bytes in all, bytes free) of the fullest of the file systems.
+
+        Writes fail there first.
+        """
         return min(
             map(_usage, {self._root, *self._elsewhere.values()}),
             key=lambda usage: usage[1] / max(usage[0], 1),
@@ -383,6 +390,6 @@ def _usage(directory: str) -> tuple[int, int]:
         stat = os.statvfs(directory)
     except OSError as error:
         raise _failure(error, directory, "cannot look at the file system of") from error
-    # Blocks kept back for root are neither used nor to be had: left out, as `df` and Java do.
+    # Blocks reserved for root are neither used nor available: left out, as by `df` and Java.
     used = stat.f_blocks - stat.f_bfree
     return (used + stat.f_bavail) * stat.f_frsize, stat.f_bavail * stat.f_frsize

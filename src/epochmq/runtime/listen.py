@@ -1,4 +1,4 @@
-"""Sockets and their options, and one clear error for each way in which listening can fail."""
+"""Listening sockets and socket options, with a clear error for each way that listening fails."""
 
 import errno
 import os
@@ -9,14 +9,17 @@ from epochmq.base import limits
 from epochmq.base.errors import EnvironmentFault, PortInUse
 
 # Port holder ---------------------------------------------------------------------------------
-# Who holds a listening port: read from /proc, for an error message that helps.
+# The process that holds a listening port, read from /proc for the error message.
 
 
 _LISTEN = "0A"
 
 
 def describe_holder(port: int, proc: str = "/proc") -> str:
-    """'process 4711 (java)', or '' when it cannot be told (no /proc, another user's process)."""
+    """Return for example 'process 4711 (java)'.
+
+    Returns '' when the process is not known (no /proc, or a process of another user).
+    """
     inodes = _listening_inodes(port, proc)
     if not inodes:
         return ""
@@ -28,7 +31,7 @@ def describe_holder(port: int, proc: str = "/proc") -> str:
 
 
 def _listening_inodes(port: int, proc: str) -> set[str]:
-    """Inodes of sockets listening on `port`; lines of net/tcp: sl local rem st ... inode."""
+    """Return the inodes of sockets that listen on `port`; net/tcp has sl local rem st ... inode."""
     found: set[str] = set()
     for table in ("tcp", "tcp6"):
         for line in _lines(f"{proc}/net/{table}")[1:]:
@@ -63,7 +66,7 @@ def _holds(directory: str, wanted: set[str]) -> bool:
             if os.readlink(f"{directory}/{name}") in wanted:
                 return True
         except OSError:
-            continue  # closed in the meantime
+            continue  # the descriptor is closed meanwhile
     return False
 
 
@@ -83,17 +86,16 @@ KEEPALIVE_PROBES = 4
 def listen(
     host: str, port: int, backlog: int = BACKLOG, *, origin: str = "listenPort"
 ) -> socket.socket:
-    """A bound, listening, non-blocking socket; port 0 takes any free one.
+    """Return a bound, listening, non-blocking socket; port 0 means any free port.
 
-    `origin` is the option that says which port it is.
-
-    Errors: `PortInUse` naming the holder where it can be found, `EnvironmentFault` otherwise.
+    `origin` is the option that sets the port, for the error text. Raises `PortInUse`, which names
+    the process that holds the port if it is known, otherwise `EnvironmentFault`.
     """
     family, address = resolve(host, port)
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        tune(listener)  # Linux hands these options down to every accepted socket
+        tune(listener)  # accepted sockets inherit these options (Linux)
         listener.bind(address)
         listener.listen(backlog)
         listener.setblocking(False)
@@ -104,7 +106,7 @@ def listen(
 
 
 def tune(sock: socket.socket) -> None:
-    """Small answers leave at once, and a peer that vanished without a word is found out.
+    """Set socket options: send small answers at once, and detect peers that vanished.
 
     Unacknowledged bytes and unanswered probes both end a half-open connection within 2 minutes.
     """
@@ -122,7 +124,10 @@ def tune(sock: socket.socket) -> None:
 
 
 def resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
-    """The first address of a host name to listen on; `EnvironmentFault` when there is none."""
+    """Return the address family and the first address of a host name to listen on.
+
+    Raises `EnvironmentFault` when the name does not resolve.
+    """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:

@@ -1,7 +1,7 @@
-"""Writes log lines in a thread: whoever logs never waits for a terminal, a pipe or a disk.
+"""Log handlers that write in a thread: logging never waits for a terminal, a pipe or a disk.
 
-A pipe that nobody reads blocks whoever writes to it, for ever. So lines wait in a queue with a
-bound; what does not fit is dropped, and counted in a line of its own once there is room again.
+Writing to a pipe that nobody reads blocks for ever. Log lines therefore wait in a bounded queue.
+Lines that do not fit are dropped; a line that counts them is written once there is room again.
 """
 
 import logging
@@ -16,25 +16,25 @@ from typing import ClassVar
 
 LINES_MAX = 10_000
 BYTES_MAX = 4 * 1024 * 1024
-"""Lines that wait for one target."""
+"""Maximum size of the lines that wait for one target."""
 FLUSH_S = 2.0
 """How long an exit waits for lines that are not written yet."""
 URGENT_S = 0.2
-"""How long whoever logs a critical line waits for it: the process may be about to end."""
+"""How long logging a critical line waits until it is written: the process may end next."""
 
 Write = Callable[[Sequence[str]], None]
-"""Writes whole lines; blocks."""
+"""Type of a function that writes whole lines; it may block."""
 
 
 class QueuedHandler(logging.Handler):
-    """Formats a record where it is logged, and gives the lines to `write` in a thread.
+    """Formats a record in the calling thread, and passes the lines to `write` in its own thread.
 
-    `reopen` is called in that thread, when a file was moved away, and at the end.
+    `reopen` is called in the writing thread, after a file was moved away, and at the end.
     """
 
     is_file = False
     dropped_in_all: ClassVar[int] = 0
-    """Lines of all handlers of this process."""
+    """Number of lines dropped by all handlers of this process."""
 
     def __init__(self, write: Write, reopen: Callable[[], None] = lambda: None) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class QueuedHandler(logging.Handler):
         self._wants_reopen = False
         self._ended = False
         self._is_stuck = False
-        """Lines were waited for in vain."""
+        """True after a wait for the lines timed out."""
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="epochmq-log", daemon=True)
         self._thread.start()
@@ -76,7 +76,7 @@ class QueuedHandler(logging.Handler):
             self._changed.notify_all()
 
     def wait_written(self, timeout_s: float) -> bool:
-        """Wait until all lines of before are written; False when that takes too long."""
+        """Wait until all lines logged before are written; returns False after `timeout_s`."""
         if threading.current_thread() is self._thread:
             return False
         with self._changed:
@@ -90,7 +90,7 @@ class QueuedHandler(logging.Handler):
         self.wait_written(FLUSH_S)
 
     def close(self) -> None:
-        """Write what waits, for `FLUSH_S` at most, and end the thread."""
+        """Write the waiting lines, for `FLUSH_S` at most, and end the thread."""
         if not self._is_stuck:
             self.flush()
         with self._changed:
@@ -120,7 +120,9 @@ class QueuedHandler(logging.Handler):
                     self._reopen()
                 self._write(lines)
             except Exception:
-                QueuedHandler.dropped_in_all += len(lines)  # this is where it would be said
+                QueuedHandler.dropped_in_all += len(
+                    lines
+                )  # counted only: the log itself cannot be written
             with self._changed:
                 self._writing = False
                 self._changed.notify_all()
@@ -132,12 +134,12 @@ def _now() -> str:
 
 
 def stderr_handler() -> QueuedHandler:
-    """Writes to standard error."""
+    """Return a handler that writes to standard error."""
     return QueuedHandler(_write_stderr)
 
 
 def _write_stderr(lines: Sequence[str]) -> None:
-    """Past Python's own buffer: an exit would fail on its lock while this is blocked."""
+    """Write past Python's buffer: an exit would fail on its lock while this write blocks."""
     text = "".join(lines)
     try:
         fd = sys.stderr.fileno()
@@ -150,9 +152,9 @@ def _write_stderr(lines: Sequence[str]) -> None:
 
 
 def file_handler(path: str, bytes_max: int, kept: int) -> QueuedHandler:
-    """Appends to the file `path`, which is rotated at `bytes_max`.
+    """Return a handler that appends to the file `path`, which is rotated at `bytes_max`.
 
-    Errors: OSError when the file cannot be made.
+    `kept` is the number of rotated files. Raises OSError when the file cannot be created.
     """
     file = _LogFile(path, maxBytes=bytes_max, backupCount=kept, encoding="utf-8")
 
@@ -166,7 +168,7 @@ def file_handler(path: str, bytes_max: int, kept: int) -> QueuedHandler:
 
 
 class _LogFile(RotatingFileHandler):
-    """Written to by one thread only."""
+    """A rotating file that only one thread writes to."""
 
     terminator = ""
 
@@ -177,27 +179,27 @@ class _LogFile(RotatingFileHandler):
             self.stream = None
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """As where the disk is full: counted, not told on a standard error that may block."""
+        """Count the failure (for example a full disk); writing to standard error could block."""
         QueuedHandler.dropped_in_all += 1
 
 
 # Log throttle --------------------------------------------------------------------------------
-# Keeps a log line that strangers can cause from being written more than once in a while.
+# Limits how often a log line is written that peers can cause.
 
 
 KEYS_MAX = 1_024
-"""Peers whose last line is remembered; the one that was remembered first is forgotten first."""
+"""Number of keys whose last line is remembered; the oldest is forgotten first."""
 
 
 class LogThrottle:
-    """One line a `period_ms` for each key; the next one says how many were left out."""
+    """Allows one line per `period_ms` for each key; the next line counts those left out."""
 
     def __init__(self, period_ms: int) -> None:
         self._period_ms = period_ms
         self._last: dict[str, tuple[int, int]] = {}
 
     def left_out(self, key: str, now: int) -> int | None:
-        """None when no line may be written for `key` now, else how many were left out before."""
+        """Return None when no line may be written for `key`, else the number left out before."""
         last = self._last.get(key)
         if last is not None and now - last[0] < self._period_ms:
             self._last[key] = (last[0], last[1] + 1)
@@ -210,5 +212,5 @@ class LogThrottle:
 
 
 def also_left_out(count: int) -> str:
-    """The end of a line that stands for `count` more."""
+    """Return the end of a log line, which counts the `count` lines left out."""
     return f" ({count} more such lines were left out)" if count else ""

@@ -1,7 +1,7 @@
-"""Logging set-up: stderr, and a rotating file if asked; secrets never reach either.
+"""Logging set-up: stderr, and a rotating file if asked; secrets are masked in both.
 
-Lines are written by threads (`log_writer.py`). What strangers say cannot look like a line: control
-characters are escaped, and all lines of a traceback are indented.
+Threads write the lines (`log_writer.py`). Text from peers cannot imitate a log line: control
+characters are escaped, and the lines of a traceback are indented.
 """
 
 import faulthandler
@@ -21,9 +21,10 @@ FILES_KEPT = 5
 HIDDEN = "***"
 
 spoken_of: ContextVar[str] = ContextVar("spoken_of", default="")
-"""Which of several servers in one process a line is about; shown before the line's text."""
+"""The server that a log line is about, when a process has several; shown before the text."""
 
-# Strangers' words reach the log: every repetition is bounded or cannot be tried in two ways.
+# The log contains text of peers, so the pattern must not backtrack much: each repetition is bounded
+# or can match in one way only.
 _SECRET = re.compile(
     r"""(?ix) ((?: secret[\w-]{0,32}key | secret | password | passwd | signature
               | access[_-]?key | security[_-]?token | private[_-]?key ) ["']? \s* [=:] \s* )
@@ -32,7 +33,7 @@ _SECRET = re.compile(
 
 
 def scrub(text: str) -> str:
-    """`text` with the value of everything that is named like a secret replaced by `***`."""
+    """Return `text` with the value of everything that is named like a secret replaced by `***`."""
     return _SECRET.sub(lambda match: match.group(1) + HIDDEN, text)
 
 
@@ -44,7 +45,7 @@ _ESCAPED_BUT_NEWLINES = {key: text for key, text in _ESCAPED.items() if key != 0
 
 
 class ScrubbingFormatter(logging.Formatter):
-    """Scrubs the whole formatted line, so arguments and tracebacks are covered too."""
+    """Masks secrets in the whole formatted line, with arguments and tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record).translate(_ESCAPED_BUT_NEWLINES)
@@ -61,7 +62,7 @@ class ScrubbingFormatter(logging.Formatter):
 def configure(level: str = "info", file: str | None = None) -> None:
     """Send the root logger's lines to stderr, and to `file` (rotated at 64 MiB, 5 kept).
 
-    Called again it replaces what it set up before. Errors: OSError when `file` cannot be made.
+    A second call replaces the handlers of the first. Raises OSError when `file` cannot be created.
     """
     handlers = [stderr_handler()]
     if file is not None:
@@ -71,13 +72,12 @@ def configure(level: str = "info", file: str | None = None) -> None:
 
 
 def report_crashes(file: str | None = None) -> None:
-    """Write a traceback to `file`, else to stderr, when a signal such as SIGSEGV or SIGBUS ends the
-    process: no line of the log could.
+    """Write a traceback to `file`, else to stderr, when a signal such as SIGSEGV ends the process.
 
-    Errors: OSError when `file` cannot be written.
+    The log cannot be written at that moment. Raises OSError when `file` cannot be written.
     """
     if file is None:
-        with suppress(ValueError, OSError):  # stderr may be closed, or no file at all
+        with suppress(ValueError, OSError):  # stderr may be closed, or have no descriptor
             faulthandler.enable()
         return
     global _crash_file
@@ -91,9 +91,9 @@ _crash_file: IO[str] | None = None
 
 
 def configure_part(name: str, level: str = "", file: str = "") -> None:
-    """Another level, or a file of its own besides, for the loggers below `name`; '' for neither.
+    """Set the level, or an additional file, for the loggers below `name`; '' for neither.
 
-    Errors: OSError when `file` cannot be made.
+    Raises OSError when `file` cannot be created.
     """
     logger = logging.getLogger(name)
     _replace(logger, [_rotating(file)] if file else [])
@@ -101,9 +101,9 @@ def configure_part(name: str, level: str = "", file: str = "") -> None:
 
 
 def open_own_file(about: str, file: str) -> Callable[[], None]:
-    """What is said of the server `about` goes to `file` as well, until the returned call.
+    """Write the log lines of the server `about` also to `file`, until the returned call.
 
-    Errors: OSError when `file` cannot be made.
+    Raises OSError when `file` cannot be created.
     """
     handler = _rotating(file)
     handler.setFormatter(ScrubbingFormatter(FORMAT))
@@ -127,13 +127,13 @@ def tell_files(text: str) -> None:
 
 
 def reopen_files() -> None:
-    """Open all log files again by their names, as after somebody moved them away."""
+    """Open all log files again by their names, for example after log rotation moved them."""
     for handler in _handlers():
         handler.reopen()
 
 
 def wait_written(timeout_s: float) -> bool:
-    """Wait until what was logged is written; False when that takes too long."""
+    """Wait until the logged lines are written; returns False after `timeout_s` per handler."""
     return all(handler.wait_written(timeout_s) for handler in _handlers())
 
 
@@ -149,7 +149,7 @@ def _handlers() -> list[QueuedHandler]:
 
 
 def log_figures() -> dict[str, str]:
-    """For the runtime information of a server."""
+    """Return the log figures for a server's runtime information."""
     return {"epochmqLogLinesDropped": str(QueuedHandler.dropped_in_all)}
 
 
@@ -159,7 +159,7 @@ def _rotating(file: str) -> QueuedHandler:
 
 
 def _replace(logger: logging.Logger, handlers: list[QueuedHandler]) -> None:
-    """Put `handlers` in the place of those that were put there before."""
+    """Replace the handlers that an earlier call added to `logger`."""
     for old in [handler for handler in logger.handlers if getattr(handler, "epochmq", False)]:
         logger.removeHandler(old)
         old.close()

@@ -1,4 +1,4 @@
-"""The thread whose event loop carries all synchronous clients of a process."""
+"""The background thread whose event loop runs all synchronous clients of a process."""
 
 import asyncio
 import logging
@@ -15,15 +15,15 @@ R = TypeVar("R")
 log = logging.getLogger(__name__)
 
 LISTENERS_MAX = 64
-"""Listeners of all clients that run at a time; more wait."""
+"""Maximum number of listeners, of all clients, that run at the same time; others wait."""
 
 _lock = threading.Lock()
 _started: dict[int, asyncio.AbstractEventLoop] = {}
-"""Process id -> its loop: after a fork the parent's thread is not there any more."""
+"""Event loop by process id: after a fork the parent's thread does not exist in the child."""
 
 
 def _forked() -> None:
-    """Another thread may have held the lock at that moment, and does not exist in the child."""
+    """Replace the lock: another thread, which the child does not have, may have held it."""
     global _lock
     _lock = threading.Lock()
 
@@ -32,9 +32,9 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def run(work: Coroutine[Any, Any, R]) -> R:
-    """Run `work` on the loop and wait for its result, or raise what it raised.
+    """Run `work` on the loop and wait; return its result or raise its exception.
 
-    A signal handler's exception (Ctrl-C) gives the work up. Raises `UsageError` when called from
+    An exception of a signal handler (Ctrl-C) cancels the work. Raises `UsageError` when called from
     a callback that runs on the loop itself, which would wait for ever.
     """
     try:
@@ -46,7 +46,7 @@ def run(work: Coroutine[Any, Any, R]) -> R:
 
 
 def call(plain: Callable[[], R]) -> R:
-    """Call `plain` on the loop's thread and wait for its result."""
+    """Call `plain` in the loop's thread and wait for its result."""
     loop, future = _loop(), Future[R]()
 
     def act() -> None:

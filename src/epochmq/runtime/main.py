@@ -1,4 +1,4 @@
-"""Running one coroutine as a whole program: loop choice, Ctrl-C, and what a broken rule does."""
+"""Runs one coroutine as a whole program: event loop choice, Ctrl-C, exit on a broken invariant."""
 
 import asyncio
 import logging
@@ -11,18 +11,19 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 INTERRUPTED = 130
-"""Exit code of a program ended by Ctrl-C, as shells have it (128 + SIGINT)."""
+"""Exit code of a program that Ctrl-C ended, as in shells (128 + SIGINT)."""
 
 
 def run(main: Coroutine[Any, Any, T], *, uvloop: bool = False) -> T:
-    """Run `main` to its end on a fresh loop and return its result.
+    """Run `main` to its end on a new event loop and return its result.
 
-    With `uvloop` that loop is uvloop's where it is installed: with one message a read it takes half
-    the CPU of the standard one, which stays the fallback (docs/adr/0002-event-loop.md).
+    With `uvloop` the loop is uvloop's, if it is installed. uvloop needs half the CPU of the
+    standard loop when each read has one message; the standard loop is the fallback
+    (docs/adr/0002-event-loop.md).
 
-    Ctrl-C cancels `main`, which cleans up in its `finally` blocks; then `SystemExit(130)` is raised
-    and no traceback shown. An `OurBug` raised in any callback of the loop ends `main` and is raised
-    from here: a node never goes on after a broken invariant.
+    Ctrl-C cancels `main`, which cleans up in its `finally` blocks; then `SystemExit(130)` is
+    raised, without a traceback. An `OurBug` in any callback of the loop cancels `main` and is
+    raised from here: a process never continues after a broken invariant.
     """
     with asyncio.Runner(loop_factory=_uvloop_factory() if uvloop else None) as runner:
         try:
@@ -33,7 +34,7 @@ def run(main: Coroutine[Any, Any, T], *, uvloop: bool = False) -> T:
 
 def _uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
-        from uvloop import new_event_loop  # not for Windows, and slow to import for small commands
+        from uvloop import new_event_loop  # not on Windows; slow to import for small commands
     except ImportError:
         return None
     return new_event_loop

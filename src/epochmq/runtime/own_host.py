@@ -1,20 +1,20 @@
-"""What this machine is called and where others reach it."""
+"""Properties of this machine: host name, IP address, free ports, memory, boot id."""
 
 import os
 import socket
 
 from epochmq.runtime.listen import resolve
 
-_FAR_AWAY = ("192.0.2.1", 9)  # a documentation address: connecting UDP sends nothing
+_FAR_AWAY = ("192.0.2.1", 9)  # an address for documentation: connect() of UDP sends no packet
 
 
 def host_name() -> str:
-    """The host's name, as the operating system has it."""
+    """Return the host name of the operating system."""
     return socket.gethostname()
 
 
 def host_address() -> str:
-    """The address packets to the outside would come from; loopback when there is no way out."""
+    """Return the source IPv4 address of outgoing packets; loopback without a route."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(_FAR_AWAY)
@@ -24,9 +24,10 @@ def host_address() -> str:
 
 
 def free_port(host: str) -> int:
-    """A port nobody listens on now; for "any port" where the number must be known beforehand.
+    """Return a port on which no process listens now.
 
-    `EnvironmentFault` when the host name does not resolve.
+    It is for "any port" when the number must be known before listening. Raises `EnvironmentFault`
+    when the host name does not resolve.
     """
     family, address = resolve(host, 0)
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -35,12 +36,12 @@ def free_port(host: str) -> int:
 
 
 def memory_bytes() -> int:
-    """The machine's RAM."""
+    """Return the machine's RAM in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def boot_id() -> str:
-    """Names the time since this machine was started; empty where the system does not tell."""
+    """Return an id that changes with every boot; empty when the system has none."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()

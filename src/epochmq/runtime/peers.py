@@ -1,4 +1,4 @@
-"""The calling side: connections to other nodes, with requests in flight in both directions."""
+"""Outgoing connections to other processes, with requests in flight in both directions."""
 
 import asyncio
 import logging
@@ -19,10 +19,10 @@ from epochmq.wire.dispatcher import Dispatcher
 from epochmq.wire.session import FrameSink, Session
 
 # Shared calls --------------------------------------------------------------------------------
-# One call at a time for each key: whoever asks meanwhile waits for the same outcome.
+# One running call per key; callers of the same key wait for its outcome.
 #
-# Thousands may wait for one connection. Each has a future of its own: shielding one task for all of
-# them would cost every waiter that gives up a walk over all others.
+# Thousands of callers may wait for one connection, and each has its own future. With
+# `asyncio.shield` on one shared task, each cancelled caller would search the list of all callers.
 
 
 K = TypeVar("K", bound=Hashable)
@@ -30,16 +30,17 @@ R = TypeVar("R")
 
 
 class SharedCalls(Generic[K, R]):
-    """`call` of a key that is being called joins that call."""
+    """Runs at most one call per key; a second `call` of the key joins the running one."""
 
     def __init__(self) -> None:
         self._tasks: dict[K, asyncio.Task[R]] = {}
         self._waiting: dict[K, dict[asyncio.Future[R], None]] = {}
 
     async def call(self, key: K, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-        """The outcome of the running call of `key`, or of `work`, which is begun now.
+        """Return the outcome of the running call of `key`, or start `work` and return its outcome.
 
-        The call goes on when its waiters give up. An error is raised to each as one of its own.
+        The call continues when its callers are cancelled. Each caller gets its own copy of an
+        error.
         """
         loop = asyncio.get_running_loop()
         if key not in self._tasks:
@@ -55,7 +56,7 @@ class SharedCalls(Generic[K, R]):
             waiters.pop(waiter, None)
 
     def cancel(self) -> None:
-        """Stop all calls; who waits for one gets `NotReachable`."""
+        """Cancel all calls; their callers get `NotReachable`."""
         for task in self._tasks.values():
             task.cancel()
 
@@ -76,7 +77,7 @@ def _stopped() -> NotReachable:
 
 
 def _copy(error: BaseException) -> BaseException:
-    """One object raised to thousands would gather a traceback of each."""
+    """Copy the error: one object raised to thousands would collect a traceback of each."""
     copied = type(error).__new__(type(error), *error.args)
     copied.__dict__.update(error.__dict__)
     copied.__cause__, copied.__suppress_context__ = error.__cause__, error.__suppress_context__
@@ -90,14 +91,14 @@ log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_MS = 3_000
 IN_FLIGHT_MAX = 65_535
-"""Unanswered requests to one peer, as RocketMQ's clients allow."""
+"""Maximum number of unanswered requests to one peer, as in RocketMQ's clients."""
 
 Requests = Callable[[Command, Session], Reply | Held | None]
-"""Handles what the peer asks us; None answers nothing."""
+"""Type of the handler of requests from the peer; None sends no answer."""
 
 
 class Peer:
-    """One outgoing connection; made by `Peer.connect`, of no more use once `closed` is set."""
+    """One outgoing connection, made by `Peer.connect`; it cannot be used once `closed` is set."""
 
     fast_port = False
     unsent_bytes_max = limits.SESSION_IN_FLIGHT_BYTES_MAX
@@ -126,7 +127,10 @@ class Peer:
         in_flight_max: int = IN_FLIGHT_MAX,
         tls: ssl.SSLContext | None = None,
     ) -> "Peer":
-        """Connect to `addr` ("host:port"); `NotReachable` says why it did not work."""
+        """Connect to `addr` ("host:port") within `timeout_ms`.
+
+        Raises `NotReachable` with the reason.
+        """
         peer = cls(addr, requests, in_flight_max)
         loop = asyncio.get_running_loop()
         try:
@@ -149,10 +153,11 @@ class Peer:
         return self._connection.session
 
     async def invoke(self, command: Command, timeout_ms: int) -> Command:
-        """Send a request and return its response, whatever code that has.
+        """Send a request and return its response, whatever the response code.
 
-        `NotReachable` when the connection ends or no response comes in time. If nothing at all
-        was heard in that time the connection is closed, so that the next use makes a new one.
+        Raises `NotReachable` when the connection ends or no response comes within `timeout_ms`. If
+        no byte was received in that time, the connection is closed, so that the next use makes a
+        new one.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
@@ -178,14 +183,17 @@ class Peer:
         raise NotReachable(f"{self.addr} did not answer request {command.code} in {timeout_ms} ms")
 
     async def oneway(self, command: Command, timeout_ms: int = CONNECT_TIMEOUT_MS) -> None:
-        """Send without wanting an answer; waits only while too much is unsent."""
+        """Send a one-way request; waits only while too many bytes are unsent.
+
+        Raises `NotReachable` when the connection is closed or takes no bytes within `timeout_ms`.
+        """
         await self._wait_writable(asyncio.get_running_loop().time() + timeout_ms / 1000)
         if self.session.closed:
             raise NotReachable(f"{self.addr} closed the connection")
         self.session.oneway(command)
 
     def close(self, reason: str = "closed by us") -> None:
-        """Send what is queued, then close; waiting requests fail."""
+        """Send what is queued, then close; unanswered requests fail."""
         self.session.close(reason)
 
     async def _wait_writable(self, deadline: float) -> None:
@@ -225,7 +233,7 @@ class Peer:
 
 
 class Peers:
-    """Connections by address, made on first use and made anew after they broke."""
+    """Outgoing connections by address, opened on first use and again after a failure."""
 
     def __init__(
         self,
@@ -245,18 +253,18 @@ class Peers:
         self._connecting: SharedCalls[str, Peer] = SharedCalls()
 
     def find(self, addr: str) -> Peer | None:
-        """The open connection to `addr`, if there is one."""
+        """Return the connection to `addr`, or None."""
         return self._peers.get(addr)
 
     async def get(self, addr: str) -> Peer:
-        """The connection to `addr`, made now if need be; callers at one time share one attempt."""
+        """Return the connection to `addr`, opened if needed; callers share one attempt."""
         peer = self._peers.get(addr)
         if peer is not None and not peer.session.closed:
             return peer
         return await self._connecting.call(addr, lambda: self._connect(addr))
 
     async def invoke(self, addr: str, command: Command, timeout_ms: int) -> Command:
-        """`Peer.invoke` with the time for connecting counted in."""
+        """Send a request as by `Peer.invoke`; `timeout_ms` includes the time for connecting."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         peer = await self._get_by(addr, deadline, timeout_ms)
@@ -265,18 +273,19 @@ class Peers:
     async def oneway(
         self, addr: str, command: Command, timeout_ms: int = CONNECT_TIMEOUT_MS
     ) -> None:
+        """Send a one-way request; `timeout_ms` limits connecting, and then waiting to write."""
         deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
         peer = await self._get_by(addr, deadline, timeout_ms)
         await peer.oneway(command, timeout_ms)
 
     def drop(self, addr: str, reason: str = "not needed any more") -> None:
-        """Close the connection to `addr`; the next use makes a new one."""
+        """Close the connection to `addr`; the next use opens a new one."""
         peer = self._peers.pop(addr, None)
         if peer is not None:
             peer.close(reason)
 
     async def close(self, grace_ms: int = 1_000) -> None:
-        """Close all connections; waits up to `grace_ms` for their last bytes to leave."""
+        """Close all connections; waits up to `grace_ms` for their last bytes to be sent."""
         loop = asyncio.get_running_loop()
         self._connecting.cancel()
         peers = list(self._peers.values())
@@ -320,7 +329,10 @@ class Peers:
 
 
 def _sink_of(requests: Requests | None) -> Dispatcher:
-    """Responses go to whoever asked, requests of known codes to `requests`."""
+    """Return a dispatcher that passes requests of known codes to `requests`.
+
+    Responses go to the calls that wait for them.
+    """
 
     def ask(command: Command, session: Session, now: int) -> Reply | Held:
         reply = requests(command, session) if requests is not None else _refuse(command)

@@ -1,7 +1,7 @@
-"""What this process tells of itself: GET_BROKER_RUNTIME_INFO 28 of every server.
+"""Process figures for the runtime information (GET_BROKER_RUNTIME_INFO 28) of every server.
 
-Brokers add these figures to their own; name servers and controllers, which RocketMQ does not ask,
-answer with these alone. Every key is ours and starts with `epochmq`.
+Brokers add these figures to their own. Name servers and controllers, which RocketMQ's tools do not
+ask, answer with these figures alone. Every key is EpochMQ's own and starts with `epochmq`.
 """
 
 from collections.abc import Iterator
@@ -19,18 +19,20 @@ from epochmq.wire.session import Session
 
 @contextmanager
 def server_process() -> Iterator[None]:
-    """What every server does around its service: use all descriptors there are, watch the loop,
-    read again what may have changed when SIGHUP asks for it."""
+    """Set up the process of a server, for the time of the block.
+
+    Raises the file descriptor limit, watches the event loop, and reloads on SIGHUP.
+    """
     raise_limit()
     with watch_loop(), reload_on_hangup():
         yield
 
 
 def process_figures() -> dict[str, str]:
-    """Figures of the running loop and of the process."""
+    """Return the figures of the running event loop and of the process."""
     return {**loop_figures(), **descriptor_figures(), **log_figures()}
 
 
 def handle_process_info(command: Command, session: Session, now: int) -> Reply:
-    """28 at a server that is no broker."""
+    """Answer GET_BROKER_RUNTIME_INFO 28 in a server that is not a broker."""
     return Reply(body=encode_body(KVTable(dict(sorted(process_figures().items())))))

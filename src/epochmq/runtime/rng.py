@@ -1,11 +1,11 @@
-"""Real chance behind `base.ports.Rng`: for spreading load, never for secrets."""
+"""Random numbers (implementation of `base.ports.Rng`): for spreading load, never for secrets."""
 
 import random
 import secrets
 
 
 class RealRng:
-    """Seeded by the operating system, so that two processes do not choose alike."""
+    """Random generator that is seeded by the operating system, so that processes differ."""
 
     __slots__ = ("_random",)
 
@@ -13,10 +13,10 @@ class RealRng:
         self._random = random.Random()
 
     def randrange(self, stop: int) -> int:
-        """A number in [0, stop); `stop` must be positive."""
+        """Return a number in [0, stop); `stop` must be positive."""
         return self._random.randrange(stop)
 
 
 def random_name() -> str:
-    """Text that nobody else draws: for telling processes and copies of data apart."""
+    """Return a unique random text, to distinguish processes and copies of data."""
     return secrets.token_hex(8)

@@ -1,7 +1,7 @@
-"""The listening side: RemotingServer gives a node's sink the frames of all its connections.
+"""Listening side of remoting: RemotingServer passes the frames of all connections to a sink.
 
-One slow, silent or hostile peer costs its own connection and nothing else; a periodic sweep holds
-the bounds, since a timer for each connection would cost more than the connections do.
+A slow, silent or hostile peer costs only its own connection. A periodic sweep enforces the limits,
+because a timer per connection would cost more than the connection itself.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ from epochmq.wire.session import FrameSink
 log = logging.getLogger(__name__)
 
 SWEEP_COUNT = 2_000
-"""Connections looked at in one go, so that a sweep never holds the loop for a millisecond."""
+"""Connections checked in one step, so that a sweep holds the loop for less than 1 ms."""
 
 REPORT_MS = 1_000
-"""Of the connections of one peer that are cut one line in this time is written."""
+"""At most one log line per peer is written in this time for closed connections."""
 CROWDED_MS = 10_000
-"""So long after a refused connection silent ones are closed."""
+"""Silent connections are closed for this time after a connection was refused."""
 
 
 @dataclass(slots=True)
 class _Port:
-    """One listening port: the owner of the connections made to it."""
+    """One listening port; the owner of the connections that it accepts."""
 
     server: "RemotingServer"
     sink: FrameSink
@@ -58,7 +58,7 @@ class _Port:
 
 @dataclass
 class Figures:
-    """What the server counted since its start."""
+    """Counters of the server since its start."""
 
     accepted: int = 0
     refused: int = 0
@@ -66,7 +66,7 @@ class Figures:
 
 
 class RemotingServer:
-    """Listens on one or more ports of one node; all on the running loop."""
+    """Listens on one or more ports of one server process, all on the running event loop."""
 
     def __init__(self, bounds: Bounds | None = None) -> None:
         self.bounds = bounds or Bounds()
@@ -90,7 +90,7 @@ class RemotingServer:
         self._throttle = LogThrottle(REPORT_MS)
         self._round: list[Connection] = []
         self._crowded_until = 0
-        """While silent connections are closed, for others were refused."""
+        """Silent connections are closed until this time (monotonic ms), to make room."""
         self._listeners: list[AcceptLoop] = []
         self._reloads: dict[ServerTls, Callable[[], None]] = {}
         self._sweeper: asyncio.TimerHandle | None = None
@@ -110,11 +110,10 @@ class RemotingServer:
         tls: ServerTls | None = None,
         origin: str = "listenPort",
     ) -> int:
-        """Listen and serve; returns the port, which the system chose when `port` is 0.
+        """Listen and serve; return the port, which the system chooses when `port` is 0.
 
-        `origin` is the option that the port comes from, for the error when it is taken.
-
-        Errors: `PortInUse` naming the holder if it can be found, `EnvironmentFault` otherwise.
+        `origin` is the option that sets the port, for the error text. Raises `PortInUse`, which
+        names the process that holds the port if it is known, otherwise `EnvironmentFault`.
         """
         loop = asyncio.get_running_loop()
         sock = listen(host, port, self.bounds.backlog, origin=origin)
@@ -133,7 +132,7 @@ class RemotingServer:
         return bound_port
 
     async def stop(self, grace_ms: int = 3_000) -> None:
-        """Accept nothing more, send what is queued, close; after `grace_ms` cut what is left."""
+        """Stop accepting, send what is queued, close; after `grace_ms` abort what is left."""
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
@@ -167,7 +166,7 @@ class RemotingServer:
         return None
 
     def _crowded(self) -> None:
-        """A connection was refused for want of room."""
+        """Note that a connection was refused because there is no room."""
         self.figures.refused += 1
         now = steady_ns() // 1_000_000
         self._crowded_until = now + CROWDED_MS
@@ -188,7 +187,7 @@ class RemotingServer:
             self._drained.set_result(None)
 
     def _report(self, peer: str, reason: str) -> None:
-        """One line in a while for each peer, whatever it does."""
+        """Log a closed connection, at most one line per peer in `REPORT_MS`."""
         now = int(asyncio.get_running_loop().time() * 1000)
         left_out = self._throttle.left_out(peer.rpartition(":")[0], now)
         if left_out is not None:
@@ -213,7 +212,7 @@ class RemotingServer:
                     self._cut(connection, reason)
 
     def _watch_slow(self, now: int) -> None:
-        """Note who made progress."""
+        """Note which slow connections made progress."""
         for connection in self._slow:
             unsent = connection.unsent
             if unsent < connection.unsent_seen:

@@ -1,4 +1,4 @@
-"""Stop signals as an event that a service can wait for."""
+"""Signal handling: stop on SIGINT and SIGTERM as an event to wait for, reload on SIGHUP."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignal:
-    """Set once a stop is asked for; `reason` says by whom, for the log line."""
+    """An event that is set when a stop is requested; `reason` says by what, for the log."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -24,21 +24,23 @@ class StopSignal:
         return self._event.is_set()
 
     def ask(self, reason: str) -> None:
+        """Request a stop; only the first reason is kept."""
         if not self._event.is_set():
             self.reason = reason
             self._event.set()
 
     async def wait(self) -> str:
-        """Wait for the first `ask`; returns its reason."""
+        """Wait for the first `ask`; return its reason."""
         await self._event.wait()
         return self.reason
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopSignal]:
-    """Ctrl-C and SIGTERM set the yielded `StopSignal` while the block runs.
+    """Set the yielded `StopSignal` on Ctrl-C (SIGINT) and SIGTERM while the block runs.
 
-    A second Ctrl-C takes the default way (KeyboardInterrupt), so that a hanging stop can be broken.
+    A second Ctrl-C has the default effect (KeyboardInterrupt), so that a stop that hangs can be
+    ended.
     """
     loop = asyncio.get_running_loop()
     stop = StopSignal()
@@ -64,7 +66,7 @@ def stop_on_signals() -> Iterator[StopSignal]:
 
 
 # Reload --------------------------------------------------------------------------------------
-# What a running server reads again when it is asked to (SIGHUP): log files, TLS certificates.
+# Files that a running server reads or opens again on SIGHUP: log files, TLS certificates.
 
 
 log = logging.getLogger(__name__)
@@ -73,13 +75,16 @@ _reloads: list[Callable[[], str]] = []
 
 
 def on_reload(call: Callable[[], str]) -> Callable[[], None]:
-    """Have `call` made at each reload; it says what it read. The result ends that."""
+    """Call `call` at each reload; it returns a text for the log.
+
+    The returned function removes the registration.
+    """
     _reloads.append(call)
     return lambda: _reloads.remove(call)
 
 
 def reload() -> None:
-    """Open the log files again, then make all calls; what fails stays as it is."""
+    """Open the log files again, then run the registered calls; a failed call changes nothing."""
     reopen_files()
     log.info("SIGHUP: log files are opened again")
     for call in list(_reloads):
@@ -91,12 +96,12 @@ def reload() -> None:
 
 @contextmanager
 def reload_on_hangup() -> Iterator[None]:
-    """SIGHUP reloads while the block runs; a terminal that was closed ends nothing."""
+    """Reload on SIGHUP while the block runs; a closed terminal does not end the process."""
     loop = asyncio.get_running_loop()
     try:
         loop.add_signal_handler(signal.SIGHUP, reload)
     except (NotImplementedError, RuntimeError, ValueError, AttributeError):
-        yield  # not the main thread, or a system without it
+        yield  # not the main thread, or a system without SIGHUP
         return
     try:
         yield

@@ -1,6 +1,6 @@
-"""Plain sockets for replication, which moves log bytes between files and sockets by itself.
+"""Plain sockets for replication, which moves log bytes between files and sockets itself.
 
-Asyncio's transports copy what they send; here the reader and the writer own the socket.
+The transports of asyncio copy what they send; here the reader and the writer own the socket.
 """
 
 import asyncio
@@ -18,22 +18,25 @@ log = logging.getLogger(__name__)
 
 HA_ORIGIN = "haListenPort (0, the default, is listenPort + 1)"
 REPORT_MS = 10_000
-"""Of refused connections one line in this time is written."""
+"""At most one log line is written in this time for refused connections."""
 
 
 class StreamSockets:
-    """The real `replication.ports.Sockets`."""
+    """The implementation of `replication.ports.Sockets`."""
 
     def __init__(self) -> None:
         self._throttle = LogThrottle(REPORT_MS)
 
     def listen(self, host: str, port: int) -> tuple[socket.socket, int]:
-        """A listening socket and its port, which the system chose when `port` is 0."""
+        """Return a listening socket and its port, which the system chooses when `port` is 0."""
         sock = listen(host, port, origin=HA_ORIGIN)
         return sock, int(sock.getsockname()[1])
 
     def accept(self, listener: socket.socket) -> tuple[socket.socket, str] | None:
-        """The next connection and who made it; None when there is none."""
+        """Accept the next connection; return it with the peer's address, or None.
+
+        None means that no connection waits, or that the connection was refused.
+        """
         try:
             sock, address = listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionError):
@@ -52,7 +55,10 @@ class StreamSockets:
         return sock, f"{address[0]}:{address[1]}"
 
     async def connect(self, host: str, port: int, timeout_ms: int) -> socket.socket:
-        """A connected socket; `NotReachable` in time or on refusal."""
+        """Return a connected socket.
+
+        Raises `NotReachable` on a refusal, or after `timeout_ms`.
+        """
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self._connect(host, port)

@@ -1,7 +1,7 @@
-"""TLS on remoting ports and connections: options as in RocketMQ's tls.properties, and contexts.
+"""TLS of remoting ports and connections: the options of RocketMQ's tls.properties, SSL contexts.
 
-Mode `permissive` serves plain and TLS clients on one port, told apart by the first byte: a plain
-frame starts with 0x00, a TLS hello with 0x16.
+Mode `permissive` serves plain and TLS clients on one port. The first byte distinguishes them: a
+plain frame starts with 0x00, a TLS hello with 0x16.
 """
 
 import ssl
@@ -14,12 +14,12 @@ from epochmq.base.options import PATH, option
 DISABLED, PERMISSIVE, ENFORCING = "disabled", "permissive", "enforcing"
 
 outgoing_tls: ContextVar[ssl.SSLContext | None] = ContextVar("outgoing_tls", default=None)
-"""What clients speak that were not told: the command line sets it for all that it makes."""
+"""SSL context of clients without TLS options; the command line sets it for all its clients."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutgoingTls:
-    """How a process's own connections to other nodes are made."""
+    """TLS options of a process's outgoing connections."""
 
     tls_enable: bool = option(
         False, "Whether connections to other nodes speak TLS.", key="tls.enable"
@@ -56,7 +56,10 @@ class OutgoingTls:
 
 @dataclass(frozen=True, kw_only=True)
 class TlsOptions(OutgoingTls):
-    """A server's options; RocketMQ's default mode is permissive, with a certificate of its own."""
+    """TLS options of a server.
+
+    RocketMQ's default mode is permissive, with a generated certificate; here it is disabled.
+    """
 
     tls_mode: str = option(
         DISABLED,
@@ -86,23 +89,26 @@ class TlsOptions(OutgoingTls):
 
 @dataclass(slots=True, eq=False)
 class ServerTls:
-    """What a listening port needs to know."""
+    """The TLS settings of a listening port."""
 
     context: ssl.SSLContext
     enforced: bool
     options: TlsOptions
 
     def renew(self) -> str:
-        """Read the files again, for connections from now on; what was read.
+        """Read the certificate files again, for new connections; return a text for the log.
 
-        Errors: `ConfigError` for files that cannot be used; then all stays as it is.
+        Raises `ConfigError` for files that cannot be used; the old context then stays.
         """
         self.context = _server_context(self.options)
         return f"the certificate in {self.options.tls_cert_path} is read again"
 
 
 def server_tls(options: TlsOptions) -> ServerTls | None:
-    """None when TLS is disabled; `ConfigError` names the file that cannot be used."""
+    """Return the TLS settings of a server, None when TLS is disabled.
+
+    Raises `ConfigError`, which names the file that cannot be used.
+    """
     if options.tls_mode == DISABLED:
         return None
     if not options.tls_cert_path or not options.tls_key_path:
@@ -121,7 +127,10 @@ def _server_context(options: TlsOptions) -> ssl.SSLContext:
 
 
 def client_tls(options: OutgoingTls) -> ssl.SSLContext | None:
-    """None when connections are plain; `ConfigError` names the file that cannot be used."""
+    """Return the SSL context of outgoing connections, None when they are plain.
+
+    Raises `ConfigError`, which names the file that cannot be used.
+    """
     if not options.tls_enable:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -129,7 +138,7 @@ def client_tls(options: OutgoingTls) -> ssl.SSLContext | None:
     trusted = options.tls_client_trust_cert_path
     named = options.tls_client_check_host_name or not trusted
     if not (named and options.tls_client_auth_server):
-        context.check_hostname = False  # certificates of brokers may lack their addresses
+        context.check_hostname = False  # brokers' certificates may not contain their addresses
     if not options.tls_client_auth_server:
         context.verify_mode = ssl.CERT_NONE
     elif trusted:

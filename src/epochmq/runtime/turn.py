@@ -1,8 +1,7 @@
-"""What all connections of one loop share: one receive buffer, and the end of each loop turn.
+"""One turn of the event loop: the shared receive buffer, and the work at the end of the turn.
 
-However many sockets were readable in a turn, every sink hears `end_of_turn` once and every session
-that has something to say gets one write. That is where group append, group commit and joined
-answers come from.
+However many sockets are readable in a turn, each sink gets one `end_of_turn`, and each session with
+queued bytes gets one write. This makes group append, group commit and joined answers possible.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from epochmq.wire.session import FrameSink
 log = logging.getLogger(__name__)
 
 RECEIVE_BYTES = 256 * 1024
-"""One for the whole loop: a buffer of its own for each of 10,000 connections would be 2.5 GB."""
+"""Size of the one buffer of a loop; 10,000 connections with a buffer each would need 2.5 GB."""
 
 
 class Flushable(Protocol):
@@ -27,12 +26,12 @@ class Flushable(Protocol):
 
 
 class Turn:
-    """State of the running turn of one loop; `now` is monotonic ms, taken once a turn."""
+    """State of the running turn of one loop; `now` is monotonic ms, read once a turn."""
 
     __slots__ = ("_dirty", "_scheduled", "_sinks", "buffer", "now")
 
     def __init__(self) -> None:
-        # Holds no loop, so that a finished loop and its buffer can go.
+        # No reference to the loop, so that a finished loop and its buffer can be freed.
         self._scheduled = False
         self._sinks: list[FrameSink] = []
         self._dirty: list[Flushable] = []
@@ -40,7 +39,7 @@ class Turn:
         self.now = 0
 
     def begin(self, sink: FrameSink) -> int:
-        """Note that `sink` receives in this turn; returns `now`."""
+        """Register `sink` as receiving in this turn; return `now`."""
         if not self._scheduled:
             self._schedule()
         if sink not in self._sinks:
@@ -48,13 +47,13 @@ class Turn:
         return self.now
 
     def dirty(self, connection: Flushable) -> None:
-        """`connection` has something to write when the turn ends."""
+        """Flush `connection` when the turn ends."""
         if not self._scheduled:
             self._schedule()
         self._dirty.append(connection)
 
     def failed(self, error: Exception, what: str) -> None:
-        """An error that no sink should let through: a broken rule stops the node, others do not."""
+        """Handle a sink's exception: a broken invariant stops the process, others are logged."""
         if isinstance(error, OurBug):
             context = {"message": what, "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
@@ -86,7 +85,7 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turn] = WeakKeyDictionary()
 
 
 def turn_of(loop: asyncio.AbstractEventLoop) -> Turn:
-    """The one `Turn` of `loop`, shared by all its servers and outgoing connections."""
+    """Return the `Turn` of `loop`, shared by all its servers and outgoing connections."""
     turn = _turns.get(loop)
     if turn is None:
         turn = _turns[loop] = Turn()

@@ -1,8 +1,9 @@
-"""Measures the turns of an event loop, and reports those that hold everybody up.
+"""Watchdog of an event loop: measures its turns, and reports slow turns that delay all others.
 
-A timer of the loop notes how late it is called, which is how long the turn before it took. The time
-in which the thread waited for a processor is subtracted where the system tells it, so that a busy
-machine does not count as a slow request. A thread notes which function a long turn is in.
+A timer of the loop measures how late it is called; this is the duration of the turn before it. The
+time in which the thread waited for a processor is subtracted where the system reports it, so that a
+busy machine does not look like a slow request. A second thread notes which function a slow turn is
+in.
 """
 
 import asyncio
@@ -20,22 +21,22 @@ log = logging.getLogger(__name__)
 
 SLOW_TURN_MS = 50
 BEAT_MS = 20
-"""How often the loop is looked at: a turn is measured to be up to this much shorter than it is."""
+"""Timer interval: the measured duration of a turn is too short by up to this time."""
 LOOK_MS = 100
-"""How often the thread looks what a slow turn is in: each look takes the loop a moment."""
+"""Interval at which the thread looks at the running function; each look costs a little time."""
 REPORT_MS = 10_000
-"""One line in this time at most; it counts the slow turns that had none."""
+"""At most one report in this time; the next report counts the slow turns without one."""
 STUCK_MS = 5_000
-"""A turn that is not over after this long is reported while it lasts."""
+"""A turn that lasts this long is reported before it ends."""
 BOUNDS_MS = (50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
-"""Slow turns are counted by how many of these they exceed."""
+"""Slow turns are counted by how many of these limits they exceed."""
 FRAMES_SHOWN = 4
 
 _NS = 1_000_000
 
 
 class Watchdog:
-    """Watches the running loop from `start` to `stop`; figures are of that time."""
+    """Watches the running loop from `start` to `stop`; the figures are of that time."""
 
     def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._clock_ns = clock_ns
@@ -52,11 +53,11 @@ class Watchdog:
         self._seen_in = ""
         self._ended = threading.Event()
         self.counts = dict.fromkeys(BOUNDS_MS, 0)
-        """Turns longer than each bound, in ms."""
+        """Number of turns longer than each limit in ms."""
         self.longest_ms = 0
 
     def start(self) -> None:
-        """Watch the running loop, whose thread this is."""
+        """Watch the running loop; call it in the thread of that loop."""
         self._loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
         self._schedstat.open()
@@ -64,14 +65,14 @@ class Watchdog:
         threading.Thread(target=self._look, name="epochmq-watchdog", daemon=True).start()
 
     def stop(self) -> None:
-        """End the timer and the thread; the figures stay."""
+        """Stop the timer and the thread; the figures stay."""
         self._ended.set()
         if self._timer is not None:
             self._timer.cancel()
         self._schedstat.close()
 
     def figures(self) -> dict[str, str]:
-        """For the runtime information of a server."""
+        """Return the figures for a server's runtime information."""
         return {
             "epochmqLoopTurnMaxMs": str(self.longest_ms),
             "epochmqLoopTurnsOverMs": ",".join(f"{ms}:{n}" for ms, n in self.counts.items()),
@@ -96,7 +97,10 @@ class Watchdog:
         self._plan()
 
     def note(self, turn_ms: int, cpu_ms: int, seen_in: str) -> None:
-        """Count a turn of `turn_ms`, and report it unless a report was made a moment ago."""
+        """Count a turn of `turn_ms`, and log it unless another was logged in `REPORT_MS`.
+
+        `cpu_ms` is its processor time, `seen_in` the functions that the second thread saw.
+        """
         self.longest_ms = max(self.longest_ms, turn_ms)
         for bound in BOUNDS_MS:
             if turn_ms > bound:
@@ -118,7 +122,7 @@ class Watchdog:
     # In a thread of its own --------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Note what the loop is at while a turn is slow."""
+        """Note which function the loop runs while a turn is slow."""
         while not self._ended.wait(LOOK_MS / 1000):
             late_ms = (self._clock_ns() - self._due_ns) // _NS
             if late_ms < SLOW_TURN_MS:
@@ -132,7 +136,7 @@ class Watchdog:
 
 
 class _Schedstat:
-    """How long this thread was ready to run and had no processor, as Linux counts it."""
+    """Reads how long this thread was ready to run without a processor (Linux schedstat)."""
 
     def __init__(self) -> None:
         self._fd = -1
@@ -142,7 +146,7 @@ class _Schedstat:
             self._fd = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
 
     def starved_ns(self) -> int:
-        """0 where the system does not tell."""
+        """Return that time in ns; 0 when the system does not report it."""
         if self._fd < 0:
             return 0
         try:
@@ -157,7 +161,7 @@ class _Schedstat:
 
 
 def describe_frame(frame: FrameType) -> str:
-    """The innermost functions of a stack, the inner one first."""
+    """Return the innermost functions of a stack as text, the innermost first."""
     shown: list[str] = []
     at: FrameType | None = frame
     while at is not None and len(shown) < FRAMES_SHOWN:
@@ -184,6 +188,6 @@ def watch_loop() -> Iterator[Watchdog]:
 
 
 def loop_figures() -> dict[str, str]:
-    """Figures of the running loop; none where nobody watches it."""
+    """Return the figures of the running loop; empty when it is not watched."""
     watchdog = _watchdogs.get(asyncio.get_running_loop())
     return {} if watchdog is None else watchdog.figures()

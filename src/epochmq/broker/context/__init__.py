@@ -1,1 +1,1 @@
-"""The state of one broker."""
+"""The context of one broker: its tables, services and settings, which handlers work on."""

@@ -1,4 +1,4 @@
-"""Everything one broker owns, as plain attributes: what handlers get and work on."""
+"""The context of one broker: all its tables and services, as attributes for the handlers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ P = ParamSpec("P")
 
 
 class GroupVotes(Protocol):
-    """Locks of strict mode, for which the other members of the group vote."""
+    """Queue locks of strict mode, which need votes of the group's other members."""
 
     def lock(
         self,
@@ -68,24 +68,24 @@ class GroupVotes(Protocol):
 
 
 class OtherMasters(Route, Protocol):
-    """Masters of other broker groups, which receive what this broker may not write."""
+    """Masters of other broker groups, to which this broker forwards what it may not write."""
 
     def figures(self, now: int) -> dict[str, str]:
-        """What is on its way to them, under the keys of GET_BROKER_RUNTIME_INFO."""
+        """Return figures of what is being forwarded, with keys of GET_BROKER_RUNTIME_INFO."""
         ...
 
     def choose_pin(self, topic: str) -> int | None:
-        """The revive queue number of the master that receives the check points of `topic`."""
+        """Return the revive queue number of the master that gets the check points of `topic`."""
         ...
 
     @property
     def end_elsewhere(self) -> EndElsewhere:
-        """Ends a transaction whose half message another master has."""
+        """The function that ends a transaction whose half message another master has."""
         ...
 
 
 class RunInBackground(Protocol):
-    """Runs work that would keep the loop for too long."""
+    """Type of a function that runs a long call outside the event loop's thread."""
 
     def __call__(self, call: Callable[[], T], done: Callable[[T | None], None]) -> None: ...
 
@@ -104,14 +104,17 @@ def _no_routes(topic: str, waiter: Waiter) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BrokerPorts:
-    """What a broker's state needs of its process. The defaults do everything at once, for tests."""
+    """Services that the process provides to the broker's context.
+
+    The defaults, for tests, do everything at once.
+    """
 
     soon: Callable[[Callable[[], None]], None] = _call_now
-    """Runs a call after the present one, on the loop."""
+    """Runs a call on the event loop, after the present one."""
     background: RunInBackground = _background_now
-    """Runs a call in a thread, and gives its result to the second function, None for a failure."""
+    """Runs a call in a thread; passes its result to the second function, None for a failure."""
     write_in_background: WriteInBackground = write_here
-    """Runs a call that may block in the thread that writes tables."""
+    """Runs a blocking call in the thread that writes tables."""
     find_route: Callable[[str, Waiter], None] = _no_routes
     """Finds the queues of a topic on all brokers."""
     process_figures: Callable[[], dict[str, str]] = dict
@@ -119,32 +122,32 @@ class BrokerPorts:
 
 
 class Listeners(Generic[P]):
-    """Functions that are called when something happens, in the order in which they were added."""
+    """Functions that `notify` calls, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._functions: list[Callable[P, None]] = []
 
     def add(self, function: Callable[P, None]) -> None:
-        """Call `function` at each `notify` from now on."""
+        """Add `function`, which each later `notify` calls."""
         self._functions.append(function)
 
     def notify(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Call all functions."""
+        """Call all functions with these arguments."""
         for function in self._functions:
             function(*args, **kwargs)
 
 
 class BrokerContext:
-    """One broker's state. Nothing in here waits, and only the loop's thread touches it.
+    """The state of one broker. No method waits, and only the event loop's thread uses it.
 
-    `options` are resolved (`config.options.resolve`) and frozen; a change at runtime puts a new
-    object in their place through `adopt_options`, so whoever copied something notices by identity.
+    `options` are resolved (`config.options.resolve`) and frozen. `adopt_options` replaces them with
+    a new object, so code that keeps copies of options detects a change by object identity.
     """
 
     digest_runs = 0
-    """Requests for digests that are being worked at."""
+    """Number of requests for digests that are running."""
     timer: TimerService | None = None
-    """Messages for an exact time; None with timerWheelEnable=false, and until it is opened."""
+    """Timed messages; None with timerWheelEnable=false, and before `open_timer`."""
 
     _round_robin = 0
 
@@ -165,30 +168,30 @@ class BrokerContext:
         self.disk = disk
         self.store = store
         self.serving = Serving(clock, self._role_changed)
-        """Whether the broker may serve and acknowledge now."""
+        """Decides whether the broker may serve and acknowledge now."""
         self.acks: PendingAcks | None = None
-        """The replicas that sends wait for; None without replication."""
+        """Acknowledgements of replicas that sends wait for; None without replication."""
         self.lock_votes: GroupVotes | None = None
-        """Asks the other members for their votes; None without strict mode."""
+        """Requests the votes of the other members; None without strict mode."""
         self._may_not_save: Callable[[], bool] = _no
         self.group_position = GroupPosition(options.broker_id)
         self.replica: GroupStatus | None = None
         """Membership and replication; None for a broker without replicas."""
         self.ha_address = format_addr(options.broker_ip2.strip("[]"), options.ha_listen_port)
-        """Where replicas reach this one."""
+        """Address for the connections of replicas."""
         self.started_at_offset = store.pointers.appended
         self.master_flush_offset = 0
-        """Told by a master or an admin; shown only, as upstream."""
+        """Offset that a master or an administrator sent; it is only shown, as in RocketMQ."""
         self.differences = Differences()
-        """Blocks of the log that another replica has other bytes of."""
+        """Blocks of the log whose bytes differ from another replica's."""
         self.watchers = Watchers()
         """Replicas that wait for changes of a table."""
         self._announced = 0
         self.address = format_addr(options.broker_ip1.strip("[]"), port)
-        """What clients are told, and what stored messages name as their store host."""
+        """The address given to clients, and the store host of stored messages."""
         self.store_host = pack(options.broker_ip1, port)
         self.uniq_ids = UniqIds(self.store_host[:-4], process, clock.wall_ms)
-        """Keys for messages whose producer gave none."""
+        """Generates UNIQ_KEY for messages whose producer sent none."""
         self.started_wall_ms = clock.wall_ms()
         self.topics = TopicTable(auto_create=options.auto_create_topic_enable)
         store.queue_types(self.topics.has_batch_queues)
@@ -216,12 +219,12 @@ class BrokerContext:
         self.transactions = TransactionService(self)
         self.pop = self._own_pop(options)
         self.searches = KeySearches(self.ports.soon)
-        """Queries by key."""
+        """Running queries by key."""
         self._other_masters: OtherMasters | None = None
         self.arrivals: Listeners[[Arrivals]] = Listeners()
         """Functions that serve requests which wait for messages of a queue."""
         self.pop_clients_left: Listeners[[str, Session]] = Listeners()
-        """Functions that answer what a client waits for when it leaves a group."""
+        """Functions that answer a client's held pops when the client leaves a group."""
         store.arrivals = self.arrivals.notify
 
     def _own_pop(self, options: BrokerOptions) -> PopState:
@@ -249,7 +252,7 @@ class BrokerContext:
         return InternalWriter(self.ways_out)
 
     def open_timer(self) -> None:
-        """Begin with messages for an exact time, unless they are switched off."""
+        """Start the service of timed messages, unless it is disabled."""
         if self.options.timer_wheel_enable:
             store, internal_writer = self.store, self.internal_writer
             pointers = store.pointers
@@ -269,11 +272,11 @@ class BrokerContext:
 
     @property
     def route_id(self) -> int:
-        """The broker id that routes show: the master is 0, whatever its own number."""
+        """The broker id in routes: 0 for the master, whatever its own id."""
         return 0 if self.serving.is_master else self.group_position.own_id
 
     def _role_changed(self, role: Role) -> None:
-        """Adapt the parts to another role; only a master creates topics and groups in passing."""
+        """Adapt tables and services to a new role; only a master creates topics on use."""
         self.topics.frozen = self.groups.frozen = role is not Role.MASTER
         self.pop.role_changed()
         if ROLES[role].consumes:
@@ -286,48 +289,48 @@ class BrokerContext:
     def join_group(
         self, replica: GroupStatus, position: GroupPosition, acks: PendingAcks | None
     ) -> None:
-        """Be a member of a group: its status, the position, the replicas that sends wait for."""
+        """Set the group's status, this broker's position, and the replicas that sends wait for."""
         self.replica = replica
         self.group_position = position
         self.acks = acks
 
     def move_to(self, position: GroupPosition) -> None:
-        """Take another position in the group: another master, epoch or sync-state set."""
+        """Set a new position in the group: another master, epoch or sync-state set."""
         self.group_position = position
 
     def use_other_masters(self, masters: OtherMasters, fetch: FetchFromGroup) -> None:
-        """Forward to `masters` what may not be written here, and read their messages by `fetch`."""
+        """Forward to `masters` what this broker may not write; read their messages with `fetch`."""
         self._other_masters = masters
         self.ways_out.use(masters)
         self.pop.use_other_masters(masters.choose_pin, fetch)
 
     def use_lock_votes(self, votes: GroupVotes) -> None:
-        """Let the other members vote about locks (strict mode)."""
+        """Use votes of the other members for queue locks (strict mode)."""
         self.lock_votes = votes
 
     def save_nothing_while(self, may_not_save: Callable[[], bool]) -> None:
-        """Leave the tables on the disk as they are while `may_not_save()` says so."""
+        """Do not save tables while `may_not_save()` returns True."""
         self._may_not_save = may_not_save
 
     def may_not_save(self) -> bool:
-        """Whether the tables on the disk have to stay as they are for now."""
+        """Return whether the tables must not be saved now."""
         return self._may_not_save()
 
     def escape_figures(self, now: int) -> dict[str, str]:
-        """What is on its way to other masters, under the keys of GET_BROKER_RUNTIME_INFO."""
+        """Return figures of forwarding to other masters, for GET_BROKER_RUNTIME_INFO."""
         return {} if self._other_masters is None else self._other_masters.figures(now)
 
     def end_elsewhere(self, header: AnyEnd, key: str, answer: Answer) -> bool:
-        """End a transaction whose half message another master has; whether there is one."""
+        """End a transaction whose half message another master has; return whether there is one."""
         masters = self._other_masters
         return masters is not None and masters.end_elsewhere(header, key, answer)
 
     def note_master_flush_offset(self, offset: int) -> None:
-        """Keep what a master or an operator says of the master's log; it is shown only."""
+        """Store the master's flush offset as reported by a master or operator; only shown."""
         self.master_flush_offset = offset
 
     def announce(self) -> None:
-        """Let replicas fetch what was appended, or changed, since the last call; once a turn."""
+        """Notify replicas of new messages and changed tables since the last call; once a turn."""
         if self.watchers.waiting:
             self.watchers.look(self.clock.now_ms())
         end = self.store.pointers.appended
@@ -336,7 +339,7 @@ class BrokerContext:
             self.acks.appended()
 
     def when_kept(self, end: int, done: Callable[[bool], None]) -> None:
-        """Call `done` once the log up to `end` is synced and replicated as the options ask."""
+        """Call `done` once the log up to `end` is flushed and replicated as the options require."""
         options, acks = self.options, self.acks
         sync = options.flush_disk_type == "SYNC_FLUSH"
         if acks is not None and not acks.waits:
@@ -354,12 +357,12 @@ class BrokerContext:
             acks.when_acked(end, self.clock.now_ms() + options.slave_timeout, group.condition_met)
 
     def next_number(self) -> int:
-        """A number that rises by one at each call, to spread messages over queues."""
+        """Return a number that rises by one per call, to spread messages over queues."""
         self._round_robin += 1
         return self._round_robin
 
     def adopt_options(self, options: BrokerOptions) -> None:
-        """Take over changed options; what the tables keep of them follows."""
+        """Use changed options, and update the tables that keep parts of them."""
         self.options = options
         self.topics.auto_create = options.auto_create_topic_enable
         self.groups.auto_create = options.auto_create_subscription_group

@@ -1,1 +1,1 @@
-"""Sends: checks, staging, batches, and their answers."""
+"""Handlers of sends (produce): checks, staging, batches, and the answers to producers."""

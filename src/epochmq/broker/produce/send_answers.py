@@ -1,4 +1,4 @@
-"""Answers to sends: which code, which remark, and the bytes of the common case."""
+"""Answers to sends: response code, remark and header, with a fast encoding of the usual answer."""
 
 import msgspec
 
@@ -20,7 +20,7 @@ STATUS_CODES = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.WHEEL_TIMER_MSG_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
 }
-"""Every other status is SYSTEM_ERROR."""
+"""Response codes by store status; every other status is SYSTEM_ERROR."""
 
 REMARKS = {
     PutStatus.SERVICE_NOT_AVAILABLE: (
@@ -37,7 +37,10 @@ REMARKS = {
 
 
 class Ticket(msgspec.Struct, gc=False):
-    """Who waits for a staged draft. `command` is None for a hot frame (JSON, wants an answer)."""
+    """The request behind a staged draft, kept until the send is answered.
+
+    `command` is None for a request that came as a hot frame (JSON, not one-way).
+    """
 
     session: Session
     opaque: int
@@ -45,13 +48,13 @@ class Ticket(msgspec.Struct, gc=False):
     queue_id: int
     uniq_key: str
     wait: bool
-    """False when it is not to wait for a sync (property WAIT)."""
+    """False when the answer must not wait for flush and replicas (property WAIT)."""
     recall: str = ""
-    """What takes the message back before its time."""
+    """The handle that recalls a timed message (RECALL_MESSAGE); empty for other messages."""
 
 
 def refusal(status: PutStatus, body_bytes_max: int) -> Reply:
-    """The answer for a message that was not stored."""
+    """Return the answer for a message that was not stored; `body_bytes_max` is shown in it."""
     code = STATUS_CODES.get(status, ResponseCode.SYSTEM_ERROR)
     if status is PutStatus.WHEEL_TIMER_MSG_ILLEGAL:
         return Reply(
@@ -71,12 +74,12 @@ def refusal(status: PutStatus, body_bytes_max: int) -> Reply:
 
 
 class SendAnswers:
-    """Formats the answers of one broker; made anew when the options it shows change."""
+    """Encodes the answers of one broker; replaced when the options that it shows change."""
 
     def __init__(self, store_host: bytes, region: str, trace_on: bool) -> None:
         self._host = store_host
         self.id_format = store_host.hex().upper().encode() + b"%016X"
-        """Makes a message id of an offset."""
+        """Format of a message id: applied to a log offset with `%`."""
         self._region = region
         self._trace = "true" if trace_on else "false"
         hot = HotReplies(region=region, trace_on=trace_on)
@@ -84,7 +87,7 @@ class SendAnswers:
         self.reply_parts = hot.send_parts()
 
     def answer(self, ticket: Ticket, result: Appended, code: int) -> None:
-        """Answer one message, stored with `code`, in its request's encoding."""
+        """Answer one stored message with `code`, in the encoding of its request."""
         if ticket.command is None and code == ResponseCode.SUCCESS and not ticket.recall:
             message_id = self.id_format % result.offset
             key = ticket.uniq_key.encode()
@@ -109,7 +112,7 @@ class SendAnswers:
         uniq_key: str | None,
         batch_uniq_id: str | None = None,
     ) -> SendResponseHeader:
-        """The header of any send's answer: one message id for each message of a batch."""
+        """Return the header of the answer to a send; a batch has one message id per message."""
         ids = ",".join([offset_id(self._host, result.offset) for result in results])
         return self.header_of(queue_id, ids, results[0].queue_offset, uniq_key, batch_uniq_id)
 
@@ -121,7 +124,7 @@ class SendAnswers:
         uniq_key: str | None,
         batch_uniq_id: str | None = None,
     ) -> SendResponseHeader:
-        """As `header`, the message ids made already."""
+        """Return the header like `header`, from message ids that are already joined by commas."""
         return SendResponseHeader(
             msgId=ids,
             queueId=queue_id,

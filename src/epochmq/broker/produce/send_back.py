@@ -1,9 +1,10 @@
-"""CONSUMER_SEND_MSG_BACK 36: a consumer could not cope with a message and wants it again later.
+"""CONSUMER_SEND_MSG_BACK 36: a consumer sends back a message that it could not consume.
 
-The message is read where it is stored, and a copy goes out through the internal writer: delayed,
-into the group's retry topic, or into its dead letter topic when it was tried as often as allowed.
-The answer waits for the internal writer: the consumer counts the message as done once it has it. A
-slave that stands in hands the copy over, and the master that takes it lets it wait.
+The broker reads the stored message and writes a copy through the internal writer. The copy goes
+to the group's retry topic after a delay level, or to its dead letter topic (DLQ) when the message
+has no retries left. The answer is sent when the copy is written, because the consumer then counts
+the message as consumed. An acting master sends the copy to another master without a delay; that
+master applies the delay.
 """
 
 from collections.abc import Sequence
@@ -41,10 +42,12 @@ from epochmq.wire.headers.send_headers import SendBackHeader
 from epochmq.wire.session import Session
 
 FIRST_RETRY_LEVEL = 3
-"""Level of the first retry when the consumer leaves it to us; each further one is a level later."""
+"""Delay level of the first retry when the request names none; each retry adds one level."""
 
 
 def make_send_back(node: BrokerContext) -> Handler:
+    """Make the handler of CONSUMER_SEND_MSG_BACK 36."""
+
     def handle_send_back(command: Command, session: Session, now: int) -> Reply | Held:
         return _send_back(node, command, session)
 
@@ -69,7 +72,7 @@ def _send_back(node: BrokerContext, command: Command, session: Session) -> Reply
     if group.retry_queue_nums <= 0:
         return Reply()
     message = _find(node, header)
-    if message.sys_flag & INNER_BATCH:  # it holds more than the message that failed
+    if message.sys_flag & INNER_BATCH:  # the record holds other messages too
         raise Refused(
             ResponseCode.SYSTEM_ERROR,
             "MESSAGE_ILLEGAL: the message is part of an inner batch, whose other messages must not"
@@ -99,7 +102,10 @@ def _find(node: BrokerContext, header: SendBackHeader) -> StoredMessage:
 def _is_dead(
     message: StoredMessage, group: SubscriptionGroupConfig, header: SendBackHeader, version: int
 ) -> bool:
-    """Tried as often as allowed, or the consumer says so by a negative level."""
+    """Return whether the message has no retries left, or the consumer asks for the DLQ.
+
+    A negative delay level in the request asks for the dead letter topic.
+    """
     allowed = retry_limit(header.maxReconsumeTimes, version, group)
     return header.delayLevel < 0 or is_tried_out(message.reconsume_times, allowed)
 
@@ -114,10 +120,10 @@ def _draft(
     wall: int,
 ) -> Draft:
     properties = dict(message.properties)
-    for place in (REAL_TOPIC, REAL_QID):  # left from an earlier delay
+    for place in (REAL_TOPIC, REAL_QID):  # properties of an earlier delay
         properties.pop(place, None)
     properties.setdefault(RETRY_TOPIC, message.topic)
-    # Where it lay first; the client's own id for it (originMsgId) is UNIQ_KEY and stays anyway.
+    # Message id of the first copy; the client's originMsgId is UNIQ_KEY, which is a property too.
     properties.setdefault(ORIGIN_MESSAGE_ID, message.offset_msg_id)
     properties[WAIT] = "false"
     level = 0

@@ -1,6 +1,7 @@
-"""Batches (320, or any send whose header says batch): all records or none, in one place.
+"""Batch sends (SEND_BATCH_MESSAGE 320, or any send with `batch` in its header).
 
-The batch's own properties are added to each record's.
+All messages of a batch are stored, contiguous in the log, or none. The properties of the batch are
+added to those of each message.
 """
 
 from typing import NamedTuple
@@ -26,10 +27,10 @@ from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import Session
 
 # Send inner batch ----------------------------------------------------------------------------
-# A batch that is stored as one record, in topics whose attribute queue.type is BatchCQ.
+# An inner batch is stored as one record, in topics whose attribute queue.type is BatchCQ.
 #
-# It must have a UNIQ_KEY of its own; without one its messages are stored one by one, in units of
-# one message. Tags and keys are those of the batch: readers filter by the record.
+# The batch must have its own UNIQ_KEY. Without one, each of its messages becomes a record with a
+# queue unit of one message. Tags and keys are those of the batch, because readers filter records.
 
 
 def take_inner_batch(
@@ -42,9 +43,11 @@ def take_inner_batch(
     common: Parsed,
     now: int,
 ) -> bool:
-    """Append and answer a batch for `place`; False when its messages are to be stored one by one.
+    """Append a batch as one record and answer it.
 
-    `common` is what the header says about the whole batch. Raises `Refused` or `BatchError`.
+    Returns False when each message is to be stored as its own record. `place` is the topic and the
+    queue id; `common` is what the header says about the whole batch. Raises `Refused` or
+    `BatchError`.
     """
     send_topic, queue_id = place
     if not stage.node.store.is_batched(send_topic.topic):
@@ -96,7 +99,10 @@ def _draft(
 
 
 def _messages(body: bytes | memoryview) -> int:
-    """How many messages the batch has; `Refused` for none, an empty one or too many."""
+    """Return the number of messages in the batch.
+
+    Raises `Refused` when there are none or too many, or when one is empty.
+    """
     entries = batch.decode(body)
     if not 0 < len(entries) <= INNER_MESSAGES_MAX or not all(entry.body for entry in entries):
         raise Refused(
@@ -131,10 +137,10 @@ def _answer_inner(
 
 
 # Send packed ---------------------------------------------------------------------------------
-# A batch by the native code: from the request's bytes to the log in one call.
+# The native code appends a batch in one call, from the bytes of the request to the log.
 #
-# What the native code does not take (the first batch of a queue, the end of a file, anything
-# that may have to be refused) is left to `send_batch`, message by message.
+# Some batches are not for the native code: the first batch of a queue, one at the end of a log
+# file, and any that may have to be refused. `take_batch` appends them in Python, as drafts.
 
 
 def take_packed(
@@ -148,8 +154,10 @@ def take_packed(
     wait: bool,
     now: int,
 ) -> bool:
-    """Append and answer a checked batch; False when it is not for the native code: nothing was
-    done."""
+    """Append a checked batch with the native code and answer it.
+
+    Returns False, with nothing done, when the native code cannot append this batch.
+    """
     if tail.tags or tail.keys or b"\0" in tail.whole:
         return False
     topic, queue_id = place
@@ -278,12 +286,15 @@ def take_batch(
 
 
 class _Stored(NamedTuple):
-    """A batch that is in the log; `results` has a place for each of its messages."""
+    """A batch that is in the log; `results` has one entry per message.
+
+    `added` has an entry only for messages that were new.
+    """
 
     results: list[Appended]
     added: list[Appended]
     last: Appended | None
-    """What its answer waits for; None when all of it was there for good."""
+    """The answer waits until the log is kept up to here; None when nothing is to be waited for."""
 
 
 def _append(stage: SendStage, drafts: list[Draft]) -> _Stored | PutStatus:
@@ -296,7 +307,7 @@ def _append(stage: SendStage, drafts: list[Draft]) -> _Stored | PutStatus:
 def _append_marked(
     stage: SendStage, queue_id: int, drafts: list[Draft], marks: list[SinkMark | None]
 ) -> _Stored | PutStatus:
-    """Append what of a sink's batch is not there yet, all of that or none."""
+    """Append the new messages of a sink's batch, all of them or none; leave out the repeats."""
     closed = stage.closed()
     if closed is not None:
         return closed

@@ -1,7 +1,7 @@
-"""The properties of a message on its way in: read once, completed by the broker's own.
+"""Properties of a message in a send: parsed once, and completed with the broker's properties.
 
-Works on the text as it came; a dict is made only for the few messages that need a change in the
-middle of it. One pass costs about 0.3 us, a dict for every message would cost twice that.
+The code works on the text of the request. Only the few messages whose text must be changed in the
+middle are parsed into a dict. One pass costs about 0.3 us, a dict would cost twice that.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from epochmq.model.sink_mark import ESCAPE_ID, SINK_ID
 from epochmq.model.tags import tags_code
 
 DLQ_DELAY = "-1"
-"""What RocketMQ writes into a message that goes to the dead letter topic by a plain send."""
+"""DELAY property that RocketMQ writes when a plain send goes to the dead letter topic."""
 
 
 class Parsed(msgspec.Struct, gc=False):
-    """What the broker needs to know of a message's properties; `text` is what will be stored."""
+    """The parsed properties of a message; `text` is the text that is stored."""
 
     text: str
     uniq_key: str = ""
@@ -27,16 +27,16 @@ class Parsed(msgspec.Struct, gc=False):
     tag_code: int = 0
     wait: bool = True
     special: bool = False
-    """Whether one of the following is set, so that it does not simply go into its topic."""
+    """Whether one of the fields below is set: the message does not go to its topic directly."""
     delay: int = 0
-    """The delay level asked for; 0 for none."""
+    """The requested delay level; 0 for none."""
     timer: bool = False
-    """It asks for a delivery time instead of a level."""
+    """Whether the message requests a delivery time instead of a delay level."""
     transactional: bool = False
     inner: bool = False
-    """It says that it holds many messages (INNER_NUM)."""
+    """Whether the message says that it holds several messages (INNER_NUM)."""
     escape_id: str = ""
-    """What the broker that hands it over calls it (ESCAPE_ID); never stored."""
+    """The id that another broker gave the message when forwarding it (ESCAPE_ID); never stored."""
 
 
 NOTHING_SPECIAL = Parsed("")
@@ -55,12 +55,12 @@ _RARE = frozenset(
     }
 )
 RARE, MARKED = 1, 2
-"""What `read` says beside: there are properties that need more work; a sink marked the message."""
+"""Flags that `read` returns: some properties need more work; a sink marked the message."""
 _UNIQ_KEY, _TAGS, _KEYS, _WAIT = names.UNIQ_KEY, names.TAGS, names.KEYS, names.WAIT
 
 
 class Completer:
-    """Adds MSG_REGION, TRACE_ON and CLUSTER, and UNIQ_KEY where the client gave none."""
+    """Adds MSG_REGION, TRACE_ON and CLUSTER to properties, and UNIQ_KEY when it is missing."""
 
     def __init__(
         self, region: str, trace_on: bool, cluster: str, draw_uniq_key: Callable[[], str]
@@ -71,11 +71,14 @@ class Completer:
             names.CLUSTER: cluster,
         }
         self.tail = PAIR_END + encode(self._own)
-        """What is added to properties that need nothing else; begins with 0x02."""
+        """Text appended to properties that need no other change; begins with 0x02."""
         self._draw_uniq_key = draw_uniq_key
 
     def complete(self, text: str | None, *, draw: bool = True) -> Parsed:
-        """Read `text` and complete it, with `draw` also by a key; whatever a client writes."""
+        """Parse the properties `text` and complete them; accepts any text.
+
+        With `draw` a missing UNIQ_KEY is generated.
+        """
         uniq_key, keys, tag_code, wait, more = read(text or "")
         parsed = Parsed(text or "", uniq_key, keys, tag_code, wait)
         if more & RARE:
@@ -110,14 +113,14 @@ class Completer:
 
 
 _known: dict[str, int] = {f"{_WAIT}{NAME_END}true": 0}
-"""Whole pairs that come again and again, with the tags code they stand for (0: nothing to do)."""
+"""Whole name-value pairs that are frequent, with their tags code (0: nothing to do)."""
 
 _KNOWN_MAX = 8192
 _KNOWN_LENGTH_MAX = 256
 
 
 def read(text: str) -> tuple[str, tuple[str, ...], int, bool, int]:
-    """(UNIQ_KEY, other keys, tags code, WAIT, RARE and MARKED)."""
+    """Parse properties into (UNIQ_KEY, other keys, tags code, WAIT, flags RARE and MARKED)."""
     uniq_key = ""
     keys: tuple[str, ...] = ()
     tag_code = 0
@@ -148,12 +151,12 @@ def read(text: str) -> tuple[str, tuple[str, ...], int, bool, int]:
 
 
 def split_keys(text: str) -> tuple[str, ...]:
-    """The keys of a KEYS property: between blanks, and no other white space (INV-17)."""
+    """Split a KEYS property into keys at blanks, not at other white space (INV-17)."""
     return tuple([key for key in text.split(KEYS_SEPARATOR) if key])
 
 
 def _remember(pair: str, code: int) -> int:
-    """Keep a tag's code; bounded, a stranger's many tags cost time and never memory."""
+    """Cache the tags code of a pair; bounded, so that many different tags cost no memory."""
     if code and len(pair) <= _KNOWN_LENGTH_MAX:
         if len(_known) >= _KNOWN_MAX:
             _known.clear()
@@ -162,15 +165,15 @@ def _remember(pair: str, code: int) -> int:
 
 
 def to_number(text: str) -> int:
-    """A small decimal number; 0 for everything else."""
+    """Parse a decimal number of at most 9 digits; 0 for any other text."""
     return int(text) if len(text) < 10 and text.isascii() and text.isdecimal() else 0
 
 
 class BatchTail:
-    """What a batch's own properties add behind those of each record.
+    """The properties of a batch, which are appended to those of each of its messages.
 
-    Never a second UNIQ_KEY: RocketMQ's brokers let the batch's key hide that of every message in
-    it, so that queries by unique key and the clients' message ids all point at the batch.
+    A message never gets a second UNIQ_KEY. In RocketMQ's brokers the key of the batch hides that of
+    each message, so that queries by unique key and the clients' message ids all find the batch.
     """
 
     def __init__(self, common: Parsed) -> None:
@@ -181,10 +184,10 @@ class BatchTail:
         self.without_key = (PAIR_END + encode_loosely(rest)).encode()
         self.tags = rest.get(_TAGS)
         self.keys = rest.get(_KEYS)
-        """The batch's own, which hide those of its messages: a record is read up to its end."""
+        """TAGS and KEYS of the batch, which replace those of its messages: the last pair counts."""
 
     def complete(self, raw: bytes) -> tuple[bytes, tuple[str, ...], int]:
-        """(properties to store, index keys, tags code) of one record, from those it came with."""
+        """Return (properties to store, index keys, tags code) for the properties of one message."""
         text = raw.decode("utf-8", "replace")
         if not raw.isascii():
             raw = text.encode()
@@ -203,17 +206,20 @@ class BatchTail:
 
 
 def join(text: str, tail: str) -> str:
-    """`text` with `tail`, which begins with 0x02; 5.2+ clients end their text with one already."""
+    """Append `tail`, which begins with 0x02, to `text`.
+
+    Clients of 5.2 and newer end the text with 0x02; there is then only one.
+    """
     if not text or text[-1] == PAIR_END:
         return text + tail[1:]
     return text + tail
 
 
 def put_last(text: str, name: str, value: str) -> str:
-    """`text` with one more pair, of a name it does not have, at its end."""
+    """Append one pair to `text`; `text` must not have this name yet."""
     return join(text, f"{PAIR_END}{name}{NAME_END}{value}")
 
 
 def put(text: str, changes: dict[str, str]) -> str:
-    """`text` with pairs replaced or added."""
+    """Replace or add pairs in `text`."""
     return encode_loosely({**decode(text), **changes})

@@ -1,7 +1,8 @@
-"""SEND_REPLY_MESSAGE 324/325: the answer of request-and-reply goes straight to who asked.
+"""SEND_REPLY_MESSAGE 324/325: forward the reply of request-reply messaging to the requester.
 
-The client named in REPLY_TO_CLIENT gets the message by PUSH_REPLY_MESSAGE_TO_CLIENT 326; whoever
-replied hears how that went. With `storeReplyMessageEnable` a copy is stored in the reply topic.
+The broker pushes the reply to the client named in REPLY_TO_CLIENT with
+PUSH_REPLY_MESSAGE_TO_CLIENT 326, and answers the sender with the outcome. With
+`storeReplyMessageEnable` the broker also stores a copy in the reply topic.
 """
 
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ PUSH_TIMEOUT_MS = 3000
 
 
 def make_send_reply(stage: SendStage) -> Handler:
+    """Make the handler of SEND_REPLY_MESSAGE 324 and 325."""
+
     def handle_send_reply(command: Command, session: Session, now: int) -> Reply | Held:
         return _Pushing(stage, command, session).start()
 
@@ -35,7 +38,7 @@ def make_send_reply(stage: SendStage) -> Handler:
 
 
 class _Pushing:
-    """One reply on its way."""
+    """The processing of one reply: checks, storing, and the push to the requester."""
 
     def __init__(self, stage: SendStage, command: Command, session: Session) -> None:
         self._stage = stage
@@ -48,6 +51,7 @@ class _Pushing:
             self._header = decode_header(SendHeaderV2, command.ext)
 
     def start(self) -> Reply | Held:
+        """Check the reply, store a copy if configured, and push it; raises `Refused`."""
         stage, header, command = self._stage, self._header, self._command
         send_topic = stage.send_topics.get(header.topic) or stage.open_send_topic(
             header, command.version
@@ -113,9 +117,9 @@ class _Pushing:
         self._stage.node.internal_writer.put([draft], Origin.REPLY, wall, _stored)
 
     def _pushed(self, answer: Command | None) -> None:
-        """The asking client has the reply, refused it, or said nothing in time."""
+        """Answer the sender: the requester has the reply, refused it, or did not answer in time."""
         if answer is not None and answer.code == ResponseCode.SUCCESS:
-            # Only the way to the asker counts; the copy's place is nobody's business.
+            # Only the push counts; the answer does not say where the copy is stored.
             header = SendResponseHeader(msgId="0", queueId=self._queue_id, queueOffset=0)
             reply = Reply(header=header)
         else:
@@ -124,4 +128,4 @@ class _Pushing:
 
 
 def _stored(outcomes: Sequence[WriteOutcome]) -> None:
-    """The copy is a record for operators; nobody waits for it."""
+    """Ignore the outcome of storing the copy, which is a record for operators."""

@@ -1,10 +1,11 @@
-"""Single sends by the native code: taken from the receive buffer, no Python object for each.
+"""Staging of single sends by the native code, from the receive buffer, without Python objects.
 
-Ordinary ones, and the usual forms of those that are put aside first: half messages, delayed ones,
-ones for an exact time. Ends of transactions that come among them are only kept. A read's frames are
-staged by one call; at the turn's end another makes records, units, keys and answers. The native
-code stops at the first frame that is none of these; that one, and what follows in the same read, is
-taken by `SendStage.stage_message`. What the log cannot take as one run becomes drafts.
+The native code takes ordinary messages, and the usual half messages, delayed messages and timed
+messages. It also collects END_TRANSACTION requests between them. One call stages the frames of a
+read; another call at the end of the turn makes the records, consume queue units, keys and answers.
+The native code stops at the first frame of another kind: `SendStage.stage_message` takes that frame
+and the rest of the read. When the log cannot append the staged messages as one run, they become
+drafts.
 """
 
 import ctypes
@@ -29,11 +30,11 @@ from epochmq.wire.headers.send_headers import SendResponseHeader
 from epochmq.wire.session import Session
 
 Answer = tuple[Session, bytes]
-"""The answers of one read."""
+"""A session and the encoded answers to one of its reads."""
 
 
 class RunStage:
-    """The sends that the native code has taken in this turn."""
+    """The sends that the native code has staged in this turn."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class RunStage:
         self._node = node
         self._send_topics = send_topics
         self.answers = answers
-        """What its answers are made by; another one when options have changed."""
+        """Encoder of the answers; a changed object means that the options have changed."""
         options = node.store.options
         middle, end = answers.reply_parts
         texts = SendTexts(
@@ -61,39 +62,42 @@ class RunStage:
         )
         self._run = SendRun(library, node.store_host, texts)
         self.reads: list[Session] = []
-        """Whose frames were taken, read by read."""
+        """The sessions whose frames were staged, one entry per read."""
         self.cleared = send_topics.cleared
-        """Up to which clearing of the topic states the native code has followed."""
+        """Value of `SendTopics.cleared` that the native code knows."""
         self._known: set[str] = set()
         self.data = memoryview(b"")
         self.address = 0
-        """Where `data` lies."""
+        """Memory address of `data`."""
         run = self._run
         self.ends, self.drop_ends = run.ends, run.drop_ends
         self._timed = (
             node.timer is not None
-            and node.options.timer_congest_num_each_slot >= SLOT_COUNT_MAX  # none is ever full
-            and not node.options.recall_message_enable  # its answers say more
+            and node.options.timer_congest_num_each_slot >= SLOT_COUNT_MAX  # no slot is ever full
+            and not node.options.recall_message_enable  # its answers carry a recall handle
         )
 
     def stage_raw(self, address: int, size: int, born_host: bytes) -> int:
-        """Stage what is at the front of `size` bytes; how many bytes it had."""
+        """Stage the sends at the start of `size` bytes at `address`; returns their bytes."""
         if not self.reads:
             self._allow()
         return self._run.stage_raw(address, size, born_host, self._node.clock.wall_ms())
 
     @property
     def has_ends(self) -> bool:
-        """Whether ends of transactions were kept."""
+        """Whether END_TRANSACTION requests were collected."""
         return self._run.has_ends
 
     @property
     def count(self) -> int:
-        """Messages that are staged."""
+        """Number of staged messages."""
         return self._run.count
 
     def _allow(self) -> None:
-        """Once a turn: what is refused as a whole is left to Python, which says so."""
+        """Tell the native code, once a turn, which kinds of messages are accepted now.
+
+        Python stages the other kinds, and refuses them with a reason.
+        """
         node = self._node
         kinds = 1 << LEVELS | self._timed << TIMED
         if not (node.options.reject_transaction_message or node.transactions.full):
@@ -101,16 +105,16 @@ class RunStage:
         self._run.allow(kinds, ends=True)
 
     def look_at(self, data: memoryview) -> None:
-        """Take from `data` from now on; all connections of a loop share one."""
+        """Use `data` as the receive buffer; all connections of a loop share one buffer."""
         self.data = data
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(data))
 
     def in_step(self) -> bool:
-        """Whether the native code knows the topic states as they are now."""
+        """Return whether the native code has the present topic states, after updating it."""
         send_topics = self._send_topics
         if self.cleared != send_topics.cleared:
             if self.reads:
-                return False  # after the flush
+                return False  # update the native code after the flush
             self.cleared = send_topics.cleared
             self._run.forget_topics()
             self._known.clear()
@@ -122,7 +126,7 @@ class RunStage:
         return True
 
     def _add_special(self) -> None:
-        """Where messages are put aside; nobody may send there."""
+        """Add the topics for half, delayed and timed messages; clients cannot send to them."""
         levels = self._node.schedule.level_max
         for kind, topic, queues in (
             (HALF, HALF_TOPIC, 1), (LEVELS, SCHEDULE_TOPIC, levels), (TIMED, TIMER_TOPIC, 1)
@@ -143,7 +147,10 @@ class RunStage:
             self._run.add_topic(send_topic.topic, send_topic.queues, send_topic.sys_flag, kinds)
 
     def append(self) -> tuple[list[Answer], Appended] | None:
-        """Append everything staged: its answers, and where it ended; None: `drafts` must be."""
+        """Append all staged messages as one run.
+
+        Returns the answers and the last position; None when they must be appended as `drafts`.
+        """
         run, node = self._run, self._node
         start = node.store.pointers.appended
         begun = node.clock.now_ms()
@@ -158,7 +165,7 @@ class RunStage:
         return answers, last
 
     def drafts(self) -> tuple[list[Draft], list[Ticket]]:
-        """What is staged, to be appended by Python."""
+        """Return the staged messages as drafts and tickets, for Python to append."""
         drafts: list[Draft] = []
         tickets: list[Ticket] = []
         for one in self._run.unpack():
@@ -178,16 +185,16 @@ class RunStage:
             add(topic, queue_id, count, size)
 
     def clear(self) -> None:
-        """Let go of what is staged."""
+        """Drop what is staged."""
         self._run.clear()
         self.reads = []
 
 
 def settle(answers: list[Answer], code: int) -> None:
-    """Send answers that waited, with `code`; they were made for the case of success."""
+    """Send answers that waited, with `code`; their bytes were encoded for SUCCESS."""
     for session, data in answers:
         if not data:
-            continue  # nothing but ends of transactions was read
+            continue  # the read had only END_TRANSACTION requests
         if code == ResponseCode.SUCCESS:
             session.send(data)
             continue

@@ -1,7 +1,7 @@
-"""Repeats of what a sink sent already: dropped, and answered like the first (ADR 0036).
+"""Deduplication of sends from sinks (ADR 0036): a repeat is answered like the first, not stored.
 
-A repeat is answered as the first one was, or will be: while the first waits for the device or for
-replicas, so does it. An answer says nothing that the first one's answer could not have said.
+While the first send waits for the flush or for replicas, its repeat waits too. The answer to a
+repeat says nothing that the answer to the first could not have said.
 """
 
 from collections import OrderedDict
@@ -17,18 +17,17 @@ from epochmq.store.sinks import SETTLED
 from epochmq.wire.command import Command, Reply
 
 # Repeats -------------------------------------------------------------------------------------
-# Which messages that other groups handed over are in the log: a repeat is answered, not stored.
-#
-# In memory, the newest so many. A repeat comes within seconds of a lost answer, so what is
-# forgotten costs a duplicate only where this broker died in between. Another role, or another
-# master's time, forgets all: the log may have been cut (INV-12).
+# Which messages that other broker groups forwarded are in the log. Only the newest marks are kept,
+# in memory. A repeat comes within seconds of a lost answer, so a duplicate is stored only if this
+# broker restarted in between. A change of role or epoch clears the marks, because the log may have
+# been truncated (INV-12).
 
 
 class MarkedInLog(Protocol):
-    """What of marked messages is in the log."""
+    """The marked messages that are in the log."""
 
     repeats: int
-    """How many were dropped."""
+    """Number of repeats that were dropped."""
 
     def find(self, mark: SinkMark) -> MessagePosition | None: ...
 
@@ -40,7 +39,10 @@ class MarkedInLog(Protocol):
 
 
 class Repeats:
-    """The memory of sinks, and that of escapes before it; `time` tells one master's time."""
+    """Looks marks up in the store's sink marks, or in memory for messages of other broker groups.
+
+    `time` returns a value that changes with the role and the epoch.
+    """
 
     def __init__(self, sinks: MarkedInLog, time: Callable[[], object]) -> None:
         self._sinks = sinks
@@ -57,14 +59,14 @@ class Repeats:
         self._sinks.repeats = count
 
     def find(self, mark: SinkMark) -> MessagePosition | None:
-        """Where the first one is; None for a new one."""
+        """Return the position of the first message with this mark; None when there is none."""
         if mark.key.part != PART:
             return self._sinks.find(mark)
         self._look()
         return self._places.get(mark)
 
     def note(self, mark: SinkMark, place: MessagePosition) -> None:
-        """It is in the log."""
+        """Note that the message with this mark is in the log at `place`."""
         if mark.key.part != PART:
             self._sinks.note(mark, place)
             return
@@ -74,11 +76,11 @@ class Repeats:
             self._places.popitem(last=False)
 
     def is_new(self, mark: SinkMark, count: int) -> bool:
-        """Whether none of so many messages of a sink from `mark` on is known."""
+        """Return whether none of the `count` messages of a sink from `mark` on is known."""
         return self._sinks.is_new(mark, count)
 
     def note_run(self, run: SinkRun) -> None:
-        """Such messages of a sink are in the log."""
+        """Note that a run of a sink's messages is in the log."""
         self._sinks.note_run(run)
 
     def _look(self) -> None:
@@ -95,16 +97,16 @@ Repeat = tuple[Ticket, SinkMark]
 
 
 class SinkGate:
-    """The sinks' messages of the running turn."""
+    """The marked messages of the running turn."""
 
     def __init__(self, memory: MarkedInLog) -> None:
         self._memory = memory
         self._staged: dict[SinkMark, Ticket] = {}
         self.repeats: list[Repeat] = []
-        """Tickets that wait for the end of the turn, since their first one may be in it."""
+        """Repeats to answer at the end of the turn: the first message may be in this turn."""
 
     def admits(self, mark: SinkMark, ticket: Ticket) -> bool:
-        """Whether this is the first of its mark; a repeat is kept for `pop_repeats`."""
+        """Return whether this message is the first of its mark; repeats wait for `pop_repeats`."""
         if mark in self._staged or self._memory.find(mark) is not None:
             self.repeats.append((ticket, mark))
             return False
@@ -112,7 +114,7 @@ class SinkGate:
         return True
 
     def appended(self, tickets: Sequence[Ticket], results: Sequence[Appended | PutStatus]) -> None:
-        """A turn's messages are in the log, or are not."""
+        """Note the outcome of the turn's append: the messages are in the log, or were refused."""
         if not self._staged:
             return
         marks = {id(ticket): mark for mark, ticket in self._staged.items()}
@@ -123,11 +125,11 @@ class SinkGate:
         self._staged.clear()
 
     def refused(self) -> None:
-        """Nothing of this turn was appended."""
+        """Forget the marks of this turn, because nothing was appended."""
         self._staged.clear()
 
     def pop_repeats(self) -> tuple[list[tuple[Ticket, MessagePosition]], list[Ticket]]:
-        """(repeats with the places of the first ones, repeats whose first one was not stored)."""
+        """Return (repeats with the first message's position, repeats whose first was refused)."""
         repeats, self.repeats = self.repeats, []
         found: list[tuple[Ticket, MessagePosition]] = []
         lost: list[Ticket] = []
@@ -143,9 +145,10 @@ class SinkGate:
     # Batches ---------------------------------------------------------------------------------
 
     def places(self, marks: Sequence[SinkMark | None]) -> list[MessagePosition | None]:
-        """For each message of a batch where its first one is; None for a new one.
+        """Return for each message of a batch the position of its first copy, or None.
 
-        One that comes twice in the batch itself has its first one there: `SETTLED`.
+        None means that the message is new. A message that is twice in the batch itself has its
+        first copy there: `SETTLED`.
         """
         places: list[MessagePosition | None] = []
         here: set[SinkMark] = set()
@@ -162,23 +165,24 @@ class SinkGate:
     def note(
         self, queue_id: int, marks: Sequence[SinkMark | None], results: Sequence[Appended]
     ) -> None:
-        """The new ones of a batch are in the log."""
+        """Note that the new messages of a batch are in the log."""
         for mark, result in zip(marks, results, strict=True):
             if mark is not None:
                 self._memory.note(mark, place_of(result, queue_id))
 
 
 def place_of(result: Appended, queue_id: int) -> MessagePosition:
+    """Return the position of an appended message, for the memory of marks."""
     return MessagePosition(result.offset, result.size, queue_id, result.queue_offset)
 
 
 def appended_at(place: MessagePosition) -> Appended:
-    """What an answer says of a repeat: its first one's place, zeros when nobody remembers it."""
+    """Return the append result for a repeat; zeros when the position is not known."""
     return Appended(max(place.offset, 0), place.size, max(place.queue_offset, 0), 0)
 
 
 def answer_repeat(answers: SendAnswers, ticket: Ticket, place: MessagePosition, code: int) -> None:
-    """The answer of a stored message, and that it was a repeat."""
+    """Answer a repeat like the stored message, with `sinkRepeats` 1 in the header."""
     queue_id = ticket.queue_id if place.queue_id < 0 else place.queue_id
     header = answers.header(queue_id, [appended_at(place)], ticket.uniq_key)
     header.sinkRepeats = 1
@@ -187,12 +191,12 @@ def answer_repeat(answers: SendAnswers, ticket: Ticket, place: MessagePosition, 
 
 
 def furthest(places: Sequence[MessagePosition | None]) -> MessagePosition | None:
-    """The last of the first ones in the log: who is confirmed up to there has confirmed them."""
+    """Return the last position in the log; once it is acknowledged, all the others are."""
     waiting = [place for place in places if place is not None and place is not SETTLED]
     return max(waiting, default=None)
 
 
 def merged(places: Sequence[MessagePosition | None], added: Sequence[Appended]) -> list[Appended]:
-    """What became of each message of a batch of which only the new ones were appended."""
+    """Return one append result per message of a batch: of the new ones, and of the first copies."""
     made = iter(added)
     return [next(made) if place is None else appended_at(place) for place in places]

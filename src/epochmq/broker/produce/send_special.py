@@ -1,4 +1,4 @@
-"""Messages that do not simply go into their topic: retries, delayed, timed, transactional ones."""
+"""Sends that are not stored in their topic directly: retries, delayed, timed and half messages."""
 
 import msgspec
 
@@ -25,11 +25,11 @@ from epochmq.store.draft import Draft, PutStatus
 from epochmq.wire.codes import VERSION_3_4_9, ResponseCode
 
 # Retry limit ---------------------------------------------------------------------------------
-# How many retries a broker allows for the message of a request.
+# The number of retries that a broker allows for the message of a request.
 
 
 def retry_limit(asked: int | None, version: int, group: SubscriptionGroupConfig) -> int:
-    """The request's `maxReconsumeTimes` if the client is 3.4.9 or newer, else the group's limit."""
+    """Return the request's `maxReconsumeTimes` (clients from 3.4.9 on) or the group's limit."""
     return broker_limit(asked if version >= VERSION_3_4_9 else None, group.retry_max_times)
 
 
@@ -44,13 +44,13 @@ def special_draft(
     header: AnySendHeader,
     version: int,
 ) -> tuple[Draft, int]:
-    """The draft as it is to be stored, and the queue id to answer; raises `Refused`.
+    """Return the draft to store, and the queue id for the answer; raises `Refused`.
 
-    Records of the revive topic that another broker hands over name the time when RocketMQ's timer
-    would put them there; here they go there at once (ADR 0047).
+    Another broker may forward records of the revive topic with the time at which RocketMQ's timer
+    would deliver them. This broker stores them in the revive topic at once (ADR 0047).
     """
     level = asked.delay
-    if asked.inner or draft.sys_flag & INNER_BATCH:  # a batch comes with its own request
+    if asked.inner or draft.sys_flag & INNER_BATCH:  # batches have their own request code
         raise _refused(node, PutStatus.MESSAGE_ILLEGAL)
     if send_topic.retry_group is not None and _is_dead(
         node, draft, send_topic.retry_group, header, version
@@ -65,7 +65,7 @@ def special_draft(
                 "the transaction bits of sysFlag are for messages that say TRAN_MSG=true",
             )
         return half_message(node, draft, header.producerGroup), draft.queue_id
-    if transactional:  # a retry of one that was consumed: an ordinary message by now
+    if transactional:  # the retry of a consumed message, which is an ordinary message
         flag = with_transaction_type(draft.sys_flag, TX_NONE)
         draft = msgspec.structs.replace(draft, sys_flag=flag)
     queue_id = draft.queue_id
@@ -79,7 +79,10 @@ def special_draft(
 
 
 def timed_draft(node: BrokerContext, draft: Draft) -> Draft:
-    """`draft` as it waits for its exact time, or as it is when that is past; raises `Refused`."""
+    """Return the draft for the timer topic, or `draft` itself when its time is past.
+
+    Raises `Refused` without a timer, for an invalid time, and when its slot of the timer is full.
+    """
     timer, options = node.timer, node.options
     if timer is None:
         raise _refused(node, PutStatus.WHEEL_TIMER_NOT_ENABLE)
@@ -99,7 +102,7 @@ def timed_draft(node: BrokerContext, draft: Draft) -> Draft:
 
 
 def half_message(node: BrokerContext, draft: Draft, group: str) -> Draft:
-    """`draft` as it waits for the end of its transaction; raises `Refused`."""
+    """Return the half message for `draft`, of producer group `group`; raises `Refused`."""
     if node.options.reject_transaction_message:
         raise Refused(
             ResponseCode.NO_PERMISSION,
@@ -114,7 +117,7 @@ def half_message(node: BrokerContext, draft: Draft, group: str) -> Draft:
 
 
 def dead_letter(node: BrokerContext, draft: Draft, group: str) -> Draft:
-    """`draft` for the dead letter queue of `group`, where nothing may delay it any more."""
+    """Return `draft` for the dead letter topic of `group`, without a delay."""
     topic = dlq_topic(group)
     node.topics.ensure(topic, 1, PERM_READ_WRITE, node.clock.wall_ms())
     text = put(draft.properties.decode(), {DELAY: DLQ_DELAY})
@@ -124,11 +127,12 @@ def dead_letter(node: BrokerContext, draft: Draft, group: str) -> Draft:
 def _is_dead(
     node: BrokerContext, draft: Draft, group: str, header: AnySendHeader, version: int
 ) -> bool:
-    """Whether a copy that a consumer sent is a dead letter: its message is tried out.
+    """Return whether a retry that a consumer sent is a dead letter, with no retries left.
 
-    Java's consumers in order send a copy only of what is tried out, and count no retry to come: a
-    group that holds a queue lock consumes in order. What another broker
-    hands over, and what our producer sends anew, has no limit and is no dead letter.
+    An orderly consumer of Java sends a retry only when the message has no retries left, and does
+    not count that retry. A group that holds a queue lock consumes in order. Messages without a
+    limit are no dead letters: those that another broker forwards, and those that EpochMQ's producer
+    sends again.
     """
     config = check_group(node, group, node.clock.wall_ms())
     allowed = retry_limit(header.maxReconsumeTimes, version, config)

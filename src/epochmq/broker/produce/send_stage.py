@@ -1,12 +1,12 @@
-"""Sending: everything that all connections send in one loop turn becomes one append.
+"""Staging of sends: all messages that arrive in one loop turn are appended together.
 
-`take` checks a message and stages a draft of it (its body copied once, out of the shared receive
-buffer); `flush`, at the turn's end, appends all drafts with one log write and queues the answers
-(handling a batch at once is worth 2.6x). Checks, codes and their order are
-those of RocketMQ.
+`stage_message` checks a message and stages a draft of it; the body is copied once, out of the
+shared receive buffer. `flush`, at the end of the turn, appends all drafts with one write to the log
+and queues the answers (batching is 2.6 times faster). The checks, their codes and their order are
+RocketMQ's.
 
-With synchronous flush the answers of a turn wait together for the sync that covers them; that is
-the group commit. Where replicas must have the messages too, the same groups wait for them.
+With synchronous flush, the answers of a turn wait together for the fsync that covers them (group
+commit). Where replicas must have the messages too, the same groups wait for the replicas.
 """
 
 from epochmq.base.errors import Refused
@@ -45,7 +45,7 @@ _SPECIAL_FLAGS = TX_PREPARED | INNER_BATCH
 
 
 class SendStage:
-    """The sends of the running turn, and the groups that wait for their sync."""
+    """The staged sends of the running turn, and the groups of answers that wait for an fsync."""
 
     def __init__(self, node: BrokerContext) -> None:
         self.node = node
@@ -60,12 +60,12 @@ class SendStage:
         self._sessions: set[int] = set()
         self._newest: Session | None = None
         self.native = library.library()
-        """The native code, which is offered sends first; None: Python does all of it."""
+        """The native code, which is tried first; None when Python does all the work."""
         self._run: RunStage | None = None
         self._adopt()
 
     def _adopt(self) -> None:
-        """Take over what the options say; they are replaced as a whole, never changed."""
+        """Read the options; an options object never changes, it is replaced."""
         self.options = options = self.node.options
         self.completer = Completer(
             options.region_id,
@@ -80,25 +80,25 @@ class SendStage:
         self.sync_flush = options.flush_disk_type == "SYNC_FLUSH"
 
     def begin(self) -> None:
-        """Before the first message of a read: notice changed topics, options and role."""
+        """Prepare for the messages of a read: notice changed topics, options and role."""
         if self.node.options is not self.options:
             self._adopt()
         self.send_topics.refresh()
 
     def has(self, session: Session) -> bool:
-        """Whether `session` has something staged that must be stored before its next request."""
+        """Return whether `session` has staged messages, to be stored before its next request."""
         return session.id in self._sessions
 
     @property
     def has_drafts(self) -> bool:
-        """Whether Python has something staged."""
+        """Whether Python has staged messages."""
         return bool(self._drafts)
 
     def stage_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
-        """Let the native code stage sends at the front of `data[start:size]`; how many bytes they
-        had.
+        """Let the native code stage the sends at the start of `data[start:size]`.
 
-        What it stages comes before this turn's drafts, so a session that has one waits behind it.
+        Returns the number of bytes staged. The messages of the native code are appended before this
+        turn's drafts, so a session that has drafts is not offered to the native code.
         """
         if self._drafts and session.id in self._sessions:
             return 0
@@ -120,8 +120,10 @@ class SendStage:
         return taken
 
     def _renew_run(self, run: RunStage | None) -> RunStage | None:
-        """The native code's send turn for the options as they are; None without native code, or
-        before a flush."""
+        """Make the native staging for the present options.
+
+        Returns None without native code, and while messages of the old options wait for a flush.
+        """
         if self.native is None or (run is not None and (run.reads or run.has_ends)):
             return None
         tail = self.completer.tail
@@ -129,12 +131,15 @@ class SendStage:
         return run if run.in_step() else None
 
     def ends(self) -> StagedEnds | None:
-        """Ends of transactions that the native code has kept; `drop_ends` when they are done."""
+        """Return the END_TRANSACTION requests that the native code collected, None for none.
+
+        Call `drop_ends` after they are processed.
+        """
         run = self._run
         return run.ends() if run is not None and run.has_ends else None
 
     def drop_ends(self) -> None:
-        """They are done."""
+        """Drop the collected END_TRANSACTION requests, which are processed."""
         if self._run is not None:
             self._run.drop_ends()
 
@@ -149,7 +154,11 @@ class SendStage:
         body: bytes,
         command: Command | None = None,
     ) -> None:
-        """Check one message and stage it; raises `Refused`."""
+        """Check one message and stage it; raises `Refused`.
+
+        `opaque` is the request's id, `version` the client's version; `command` is None for a hot
+        frame.
+        """
         send_topic = self.send_topics.get(header.topic) or self.open_send_topic(header, version)
         queue_id = header.queueId
         if not 0 <= queue_id < send_topic.queues:
@@ -202,8 +211,9 @@ class SendStage:
             self._sessions.add(session.id)
 
     def _is_repeat(self, header: AnySendHeader, asked: Parsed, ticket: Ticket) -> bool:
-        """Whether a sink, or a broker that escapes, sent this one before; its answer comes when the
-        turn ends.
+        """Return whether this message repeats an earlier send of a sink or of another broker.
+
+        The repeat is answered at the end of the turn.
         """
         if asked.escape_id:
             mark = escape_mark(asked.escape_id, header.topic)
@@ -215,7 +225,7 @@ class SendStage:
         return True
 
     def open_send_topic(self, header: AnySendHeader, version: int) -> SendTopic:
-        """The state of a topic that has none yet; raises `Refused`."""
+        """Return the state of a topic that has none yet; raises `Refused`."""
         node = self.node
         wall = node.clock.wall_ms()
         start = node.options.start_accept_send_request_time_stamp
@@ -230,7 +240,11 @@ class SendStage:
     def choose_queue(
         self, send_topic: SendTopic, queue_id: int, session: Session, version: int
     ) -> int:
-        """The queue asked for, or the next one when the client leaves the choice to us."""
+        """Return the requested queue id, or the next one when the client leaves the choice.
+
+        A negative `queue_id` leaves the choice to the broker. Raises `Refused` for an unknown
+        queue.
+        """
         if 0 <= queue_id < send_topic.queues:
             return queue_id
         if queue_id < 0:
@@ -242,19 +256,19 @@ class SendStage:
         )
 
     def refused(self, status: PutStatus) -> Refused:
-        """The error that answers what the store would answer with `status`."""
+        """Return the exception for a message that the store would refuse with `status`."""
         reply = refusal(status, self.body_max)
         return Refused(reply.code, reply.remark or "")
 
     def count(self, topic: str, queue_id: int, messages: int, size: int) -> None:
-        """Count a batch that is stored."""
+        """Count a stored batch of `messages` messages and `size` bytes."""
         self.send_topics.add(topic, queue_id, messages, size)
         self.node.stats.put.total += messages
 
     # Appending -------------------------------------------------------------------------------
 
     def flush(self, now: int) -> None:
-        """Append everything staged and queue the answers."""
+        """Append all staged messages and queue their answers; `now` is monotonic ms."""
         if self._run is not None and self._run.reads:
             self._flush_run(self._run, now)
         drafts = self._drafts
@@ -286,7 +300,7 @@ class SendStage:
         self._answer_repeats(now)
 
     def _answer_repeats(self, now: int) -> None:
-        """Answer what sinks sent again as their first ones are answered, and not before those."""
+        """Answer the repeats of sinks, not before the first messages are answered."""
         if not self.sinks.repeats:
             return
         found, lost = self.sinks.pop_repeats()
@@ -310,22 +324,24 @@ class SendStage:
             settle(self.at_once(settled=True))
 
     def closed(self) -> PutStatus | None:
-        """Why nothing may be appended now: looked at before every append (INV-32)."""
+        """Return why nothing may be appended now, or None; checked before appends (INV-32)."""
         node = self.node
         if not node.serving.rights.writable:
             return PutStatus.SERVICE_NOT_AVAILABLE
         return None if node.acks is None else node.acks.refusal()
 
     def at_once(self, *, settled: bool = False) -> int:
-        """The code for who waits for nothing: success, as long as this broker's word is enough,
-        or for what is `settled`, kept as asked long since, as long as it serves at all.
+        """Return the code for an answer that does not wait.
+
+        It is SUCCESS while this broker may decide alone (`rights.changes`). With `settled` the
+        message is acknowledged already, and SUCCESS needs only a writable broker.
         """
         rights = self.node.serving.rights
         may = rights.writable if settled else rights.changes
         return ResponseCode.SUCCESS if may else ResponseCode.SERVICE_NOT_AVAILABLE
 
     def _finish(self, tickets: list[Ticket], results: list[Result], code: int) -> None:
-        """Answer what is stored with `code`, and what is not with its reason."""
+        """Answer stored messages with `code`, and refused messages with their reason."""
         if code == ResponseCode.SUCCESS:
             self._answer_sends(tickets, results)
             return
@@ -339,9 +355,9 @@ class SendStage:
                 self.answers.answer(ticket, result, code)
 
     def _flush_run(self, run: RunStage, now: int) -> None:
-        """Append what the native code has staged, by it or in front of the other drafts."""
+        """Append what the native code staged, natively or as drafts before the other drafts."""
         if not run.count:
-            run.clear()  # nothing but ends of transactions was read
+            run.clear()  # the read had only END_TRANSACTION requests
             return
         done = run.append() if self.closed() is None else None
         if done is None:
@@ -355,7 +371,7 @@ class SendStage:
             settle(answers, self.at_once())
 
     def _answer_sends(self, tickets: list[Ticket], results: list[Result]) -> None:
-        """Answer; frames of one session that lie side by side are handed over together."""
+        """Answer the messages; consecutive answers to one session are sent together."""
         reply = self.answers.reply
         id_format = self.answers.id_format
         chunks: list[bytes] = []
@@ -393,7 +409,7 @@ class SendStage:
     def _park(
         self, tickets: list[Ticket], results: list[Result], now: int
     ) -> tuple[list[Ticket], list[Result]]:
-        """Let those wait that want to, together; the others come back to be answered at once."""
+        """Park the stored messages whose answers wait; return the others, to answer at once."""
         unasked = self.parks(False)
         waiting: list[Ticket] = []
         stored: list[Result] = []
@@ -413,14 +429,15 @@ class SendStage:
         return others, outcomes
 
     def parks(self, wait: bool) -> bool:
-        """Whether what was stored waits for replicas or device; `wait`: its sender wants it to.
+        """Return whether the answer to a stored message waits for replicas or the flush.
 
-        By the word of its whole set alone (ADR 0044) a master lets everybody wait.
+        `wait` is the message's WAIT property. It is ignored by a master past its lease, whose
+        acknowledgements need its whole sync-state set (ADR 0044): every answer waits then.
         """
         return self.waits and (wait or not self.node.serving.rights.changes)
 
     def park(self, last: Appended, now: int, settle: Settle) -> None:
-        """Settle when everything up to `last` is kept as asked, or when that takes too long."""
+        """Call `settle` when the log is flushed and replicated up to `last`, or on a timeout."""
         options, acks = self.options, self.node.acks
         self.syncs.park(
             last.offset + last.size,
@@ -433,6 +450,6 @@ class SendStage:
 
     @property
     def waits(self) -> bool:
-        """Whether answers wait for anything, unless the message says WAIT=false."""
+        """Whether answers wait for the flush or for replicas, unless the message has WAIT=false."""
         acks = self.node.acks
         return self.sync_flush or (acks is not None and acks.waits)

@@ -1,7 +1,7 @@
-"""What a topic allows to its senders, checked once and kept until topics, options or role change.
+"""Checks of the topic of a send; the result is cached until topics, options or role change.
 
-The checks and their order are RocketMQ's: start-accept time, broker
-permission for order topics, the name, forbidden system topics, existence (or creation), permission.
+The checks and their order are RocketMQ's: start-accept time, broker permission for order topics,
+topic name, forbidden system topics, existence or creation, topic permission.
 """
 
 from typing import Protocol
@@ -23,14 +23,14 @@ from epochmq.wire.codes import VERSION_5_3_1, ResponseCode
 
 
 def invalid_code(version: int) -> int:
-    """What a client of `version` expects for a bad parameter: 29 came with 5.3."""
+    """Return the code for an invalid parameter: 29 for clients from 5.3.1 on, else 1."""
     if version >= VERSION_5_3_1:
         return ResponseCode.INVALID_PARAMETER
     return ResponseCode.SYSTEM_ERROR
 
 
 class AnySendHeader(Protocol):
-    """A send request's header, whichever form it came in."""
+    """The fields of a send header, whichever request code it came with."""
 
     @property
     def producerGroup(self) -> str: ...
@@ -70,7 +70,7 @@ class AnySendHeader(Protocol):
 
 
 class SendTopic:
-    """One topic that may be sent to; counts what is sent, by queue."""
+    """One topic that accepts sends; counts its sent messages by queue."""
 
     __slots__ = (
         "batched",
@@ -95,15 +95,15 @@ class SendTopic:
             self.topic.removeprefix(names.RETRY) if names.is_retry_topic(self.topic) else None
         )
         self.record_bytes = record.size_of(len(self.topic), 0, 0)
-        """What a record takes besides body and properties."""
+        """Bytes of a record besides body and properties."""
         self.used = False
-        """Whether it counted something since `SendTopics.count`."""
+        """Whether something was counted since the last `SendTopics.count`."""
         self.counts = [0] * self.queues
         self.sizes = [0] * self.queues
 
 
 class SendTopics:
-    """The states of topics that are sent to; bounded by the number of topics."""
+    """The cached states of topics that accept sends; at most one per topic."""
 
     def __init__(self, node: BrokerContext) -> None:
         self._node = node
@@ -113,14 +113,14 @@ class SendTopics:
         self._role = node.serving.role
         self.get = self._send_topics.get
         self.used: list[SendTopic] = []
-        """Topics whose counts were not handed over yet, each once."""
+        """Topics with counts that the statistics do not have yet; each topic once."""
         self.opened: list[SendTopic] = []
-        """Topics that are new to the native code."""
+        """Topics that the native code does not know yet."""
         self.cleared = 0
         """How often all states were dropped."""
 
     def refresh(self) -> None:
-        """Called once a turn: drop all states when topics or options changed."""
+        """Drop all states when topics, options or role changed; called once a turn."""
         node = self._node
         if (
             node.topics.version is not self._version
@@ -136,7 +136,7 @@ class SendTopics:
             self._role = node.serving.role
 
     def open(self, header: AnySendHeader, version: int, wall: int) -> SendTopic:
-        """The state of the topic that `header` names; creates the topic if need be. `Refused`."""
+        """Return the state of the topic in `header`; may create the topic; raises `Refused`."""
         node = self._node
         topic = header.topic
         if not is_writable(node.options.broker_permission) and node.topics.is_order(topic):
@@ -157,7 +157,7 @@ class SendTopics:
         return self.keep(config)
 
     def keep(self, config: TopicConfig) -> SendTopic:
-        """The state of a topic that exists. `Refused` when it may not be written."""
+        """Return the state of an existing topic; raises `Refused` when it is not writable."""
         if not is_writable(config.perm):
             raise Refused(
                 ResponseCode.NO_PERMISSION,
@@ -170,7 +170,7 @@ class SendTopics:
         return send_topic
 
     def add(self, topic: str, queue_id: int, messages: int, size: int) -> None:
-        """Count stored messages of one queue, if the state of its topic is still here."""
+        """Count stored messages of one queue, if the topic still has a state."""
         send_topic = self.get(topic)
         if send_topic is not None:
             if not send_topic.used:
@@ -180,7 +180,7 @@ class SendTopics:
             send_topic.sizes[queue_id] += size
 
     def count(self) -> None:
-        """Hand the counts of all topics to the statistics."""
+        """Add the counts of all topics to the statistics."""
         stats = self._node.stats
         used, self.used = self.used, []
         for send_topic in used:
@@ -211,7 +211,10 @@ class SendTopics:
 
 
 def check_group(node: BrokerContext, group: str, wall: int) -> SubscriptionGroupConfig:
-    """The group whose retry it is, made when that is allowed; `Refused` 26 when there is none."""
+    """Return the group's configuration, created when allowed.
+
+    Raises `Refused` 26 when there is none.
+    """
     config = node.groups.find(group, wall)
     if config is None:
         raise Refused(
@@ -221,7 +224,7 @@ def check_group(node: BrokerContext, group: str, wall: int) -> SubscriptionGroup
 
 
 def check_name(topic: str, version: int) -> None:
-    """`Refused` with the code the peer's release expects for a bad name."""
+    """Check the topic's name; raises `Refused` with the code that the client's version knows."""
     try:
         names.check_topic(topic)
     except Refused as error:

@@ -1,1 +1,1 @@
-"""Handlers of requests, the table of all requests, and the permission to execute them."""
+"""Handlers of the broker's requests, the table of request codes, and the check of roles."""

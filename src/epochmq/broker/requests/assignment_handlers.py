@@ -1,4 +1,4 @@
-"""Shares told by the broker, and by pull or POP: 400, 401, 402."""
+"""Queue assignment by the broker (400), and the mode of a group: pull or POP (401, 402)."""
 
 from functools import partial
 
@@ -29,13 +29,16 @@ BROADCASTING = "BROADCASTING"
 
 
 def handle_query(node: BrokerContext, command: Command, session: Session, now: int) -> Held:
-    """QUERY_ASSIGNMENT 400: held until the topic's route is known, mostly not at all."""
+    """Answer the queues that a consumer gets (QUERY_ASSIGNMENT 400).
+
+    Returns `HELD` and answers when the topic's route is known, usually at once. Raises `Refused`.
+    """
     body = decode_body(QueryAssignmentRequest, command.body)
     names.check_topic(body.topic)
     names.check_group(body.consumer_group)
     if not 0 < len(body.client_id) <= limits.CLIENT_ID_LENGTH_MAX:
         raise Refused(ResponseCode.SYSTEM_ERROR, "the client id is empty or too long")
-    command.body = b""  # it may wait, and is only answered from now on
+    command.body = b""  # the request may be held; its body is not needed again
 
     def answer(queues: Queues | None) -> None:
         session.answer(command, ok(_assigned(node, body, queues)))
@@ -67,7 +70,7 @@ def _shared(
 
 
 def mode_of(node: BrokerContext, topic: str, group: str) -> MessageRequestMode:
-    """The mode set for the pair; a group's own retry topic is always pulled."""
+    """Return the request mode of a topic and group; retry topics default to pull."""
     known = node.request_modes.get(topic, group)
     if known is not None:
         return known
@@ -79,7 +82,11 @@ def mode_of(node: BrokerContext, topic: str, group: str) -> MessageRequestMode:
 
 
 def handle_set(node: BrokerContext, command: Command, session: Session, now: int) -> Held:
-    """SET_MESSAGE_REQUEST_MODE 401; saved before the answer leaves."""
+    """Set pull or POP mode for a topic and group (SET_MESSAGE_REQUEST_MODE 401).
+
+    Returns `HELD` and answers when the mode is saved. Raises `Refused` 17 or 26 for an unknown
+    topic or group.
+    """
     row = decode_body(MessageRequestMode, command.body)
     if not names.is_retry_topic(row.topic):
         known_topic(node, row.topic)
@@ -102,7 +109,7 @@ def handle_set(node: BrokerContext, command: Command, session: Session, now: int
 
 
 def handle_all(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """GET_ALL_MESSAGE_REQUEST_MODE 402: the whole table, for replicas."""
+    """Answer the whole table, for replicas (GET_ALL_MESSAGE_REQUEST_MODE 402)."""
     modes = node.request_modes
     stamp = f"{node.started_wall_ms}.{modes.changes}"
     return stamped(command, stamp, lambda: encode_body(modes.content()))

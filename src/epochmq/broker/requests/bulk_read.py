@@ -1,8 +1,8 @@
-"""BULK_READ 34003: a queue's records as the log has them, megabytes an answer (ADR 0035).
+"""BULK_READ 34003: read the stored records of a queue, megabytes per answer (ADR 0035).
 
-What a pull gives 32 messages at a time, for readers that take a queue as a whole. No group, no
-held requests, no offsets kept. Who may read, and how far, is as for pulls: role and permission by
-`pull_gate`, never beyond what is readable (INV-23).
+A pull returns few messages (32 by default); BULK_READ is for readers of whole queues. It has no
+consumer group, no long polling and no offset commits. The permissions are those of pulls: role and
+topic are checked by `pull_gate`. No record beyond the readable end is returned (INV-23).
 """
 
 from collections.abc import Callable, Sequence
@@ -31,18 +31,21 @@ from epochmq.wire.headers.pull_headers import BulkReadHeader, BulkReadResponseHe
 from epochmq.wire.session import Session
 
 READER = "BULK_READ"
-"""Stands for the consumer group in the broker's statistics."""
+"""Name of these readers in the broker's statistics, instead of a consumer group."""
 
 STEP_UNITS = 1024
-"""Units that one call of the store looks at."""
+"""Consume queue units that one call of the store reads."""
 
 _TAGS = TAGS.encode()
 _PASSED = frozenset({GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_FOUND_NULL})
-"""There is nothing to give here, but there may be further on."""
+"""Read results without records here, where later units may have some."""
 
 
 class BulkFilter(NamedTuple):
-    """Which records are wanted; a unit's tags code is a hash, and hashes collide."""
+    """Filter on tags: `accept` compares the hash in the unit, `verify` the tag in the record.
+
+    Different tags can have the same hash.
+    """
 
     accept: Accept | None = None
     verify: Verify | None = None
@@ -52,7 +55,11 @@ EVERYTHING = BulkFilter()
 
 
 def handle_bulk_read(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """Records from `offset` on: 0, with none when the filter wanted none; 19 none yet; 21 moved."""
+    """Answer the records from `offset` on (BULK_READ 34003); raises `Refused`.
+
+    The code is 0, without records when the filter matched none, 19 when there is no record yet, 21
+    when the offset is outside the queue.
+    """
     header = decode_header(BulkReadHeader, command.ext)
     check_broker(node)
     topic = readable_topic(node, header.topic)
@@ -85,7 +92,7 @@ def handle_bulk_read(node: BrokerContext, command: Command, session: Session, no
 
 @cache
 def _bare() -> Bare | None:
-    """What leaves bodies out; None without native code: then they are sent."""
+    """Return the encoder that omits bodies; None without native code, which sends the bodies."""
     native = library.library()
     return Bare(native) if native else None
 
@@ -102,7 +109,7 @@ def _wanted_bytes(asked: int | None) -> int:
 
 
 def filter_of(tags: str | None) -> BulkFilter:
-    """The filter for a tag expression, `Refused` 23 for one that says nothing."""
+    """Return the filter for a tag expression; raises `Refused` 23 for one without a tag."""
     wanted = split_expression(tags)
     if wanted is None:
         return EVERYTHING
@@ -118,7 +125,7 @@ def filter_of(tags: str | None) -> BulkFilter:
 def gather(
     node: BrokerContext, header: BulkReadHeader, size: int, wanted: BulkFilter
 ) -> ReadResult:
-    """Records of `size` bytes in all, but one at least where there is one."""
+    """Read records of up to `size` bytes in total, at least one if there is one."""
     stop = UNLIMITED if header.endOffset is None else header.endOffset
     at, last = header.offset, header.offset + limits.BULK_READ_RECORDS_MAX
 
@@ -139,7 +146,7 @@ def gather(
 
 
 def _joined(read: Callable[[int, int], ReadResult], at: int, last: int, size: int) -> ReadResult:
-    """One result of as many reads as it takes."""
+    """Join as many reads as needed into one result."""
     found = more = read(at, size)
     chunks, count, total = list(found.chunks), found.count, found.size
     while total < size and more.next_offset < min(last, more.max_offset):
@@ -147,7 +154,7 @@ def _joined(read: Callable[[int, int], ReadResult], at: int, last: int, size: in
             break
         more = read(more.next_offset, size - total)
         if more.status is GetStatus.FOUND and more.size > size - total:
-            break  # one record, larger than what is left: it begins the next answer
+            break  # the record is larger than the remaining space; the next answer begins with it
         found = more
         chunks += more.chunks
         count += more.count
@@ -160,13 +167,13 @@ def _joined(read: Callable[[int, int], ReadResult], at: int, last: int, size: in
 
 
 def _nothing(node: BrokerContext, header: BulkReadHeader) -> ReadResult:
-    """An empty range was asked for."""
+    """Return the result for an empty range."""
     low, high = node.store.queue_bounds(header.topic, header.queueId)
     return ReadResult(GetStatus.NO_MATCHED_MESSAGE, [], 0, header.offset, low, high, 0)
 
 
 def _code(found: ReadResult, asked: int) -> ResponseCode:
-    """As for a pull, but a reader that was led past something goes on without asking why."""
+    """Return the code as for a pull, but SUCCESS when the read only skipped units."""
     if found.status in _PASSED:
         return ResponseCode.SUCCESS
     return code_of(found, asked)

@@ -1,4 +1,8 @@
-"""Who is connected: 38, 203, 204, 328."""
+"""Client connections and heartbeats: which clients of a group are connected, join and leave.
+
+Request codes: HEART_BEAT 34, UNREGISTER_CLIENT 35, CHECK_CLIENT_CONFIG 46, and the lists 38, 203,
+204 and 328.
+"""
 
 from collections.abc import Iterable
 
@@ -38,7 +42,7 @@ from epochmq.wire.session import Session
 def handle_consumer_list(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply:
-    """GET_CONSUMER_LIST_BY_GROUP 38: the client ids that share the queues; 1 when none."""
+    """Answer the client ids of a group (GET_CONSUMER_LIST_BY_GROUP 38); 1 when there is none."""
     name = decode_header(GetConsumerListHeader, command.ext).consumerGroup
     group = node.consumers.group(name)
     if group is None:
@@ -53,7 +57,10 @@ def _connections(members: Iterable[ClientMember]) -> list[ClientConnection]:
 def handle_consumer_connections(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply:
-    """GET_CONSUMER_CONNECTION_LIST 203: members, manner and subscriptions; 206 when none."""
+    """Answer the members and subscriptions of a group (GET_CONSUMER_CONNECTION_LIST 203).
+
+    Raises `Refused` 206 when no member is online.
+    """
     name = decode_header(GetConsumerConnectionListHeader, command.ext).consumerGroup
     group = node.consumers.group(name)
     if group is None:
@@ -73,7 +80,10 @@ def handle_consumer_connections(
 def handle_producer_connections(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply:
-    """GET_PRODUCER_CONNECTION_LIST 204; 1 when there is none."""
+    """Answer the members of a producer group (GET_PRODUCER_CONNECTION_LIST 204).
+
+    Raises `Refused` 1 when there is none.
+    """
     name = decode_header(GetProducerConnectionListHeader, command.ext).producerGroup
     members = node.producers.members(name)
     if not members:
@@ -84,7 +94,7 @@ def handle_producer_connections(
 def handle_all_producers(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply:
-    """GET_ALL_PRODUCER_INFO 328: every producer of every group."""
+    """Answer every producer of every group (GET_ALL_PRODUCER_INFO 328)."""
     table = {
         group: [
             ProducerInfo(m.client_id, m.session.peer, m.language, m.version, m.seen_wall_ms)
@@ -96,17 +106,18 @@ def handle_all_producers(
 
 
 # Client heartbeat ----------------------------------------------------------------------------
-# Clients come, stay and go: 34, 35, 46, and what the service reports of closed or silent ones.
+# Clients register, send heartbeats and leave: 34, 35, 46, closed connections, expired clients.
 
 
 _UNIT_SUBSCRIPTION = 2
-"""topicSysFlag of a retry topic whose group consumes by units."""
+"""topicSysFlag of a retry topic whose group has unit mode."""
 
 
 def handle_heartbeat(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """HEART_BEAT 34: note all groups of one client; make their retry topics.
+    """Register all groups of a client, and create their retry topics (HEART_BEAT 34).
 
-    The version in our answer's header tells the client whether it may use SQL92.
+    The version in the answer's header tells the client whether SQL92 filters are supported. Raises
+    `Refused` 1 for a heartbeat that is too large.
     """
     data = decode_body(HeartbeatData, command.body)
     if len(data.client_id) > limits.CLIENT_ID_LENGTH_MAX:
@@ -134,7 +145,10 @@ def handle_heartbeat(node: BrokerContext, command: Command, session: Session, no
 def _consumer(
     node: BrokerContext, member: ClientMember, consumer: ConsumerData, data: HeartbeatData
 ) -> bool:
-    """One consumer group; whether its members should send their subscriptions in full again."""
+    """Register the client in one consumer group.
+
+    Returns whether the members should send their full subscriptions again.
+    """
     group = consumer.group_name
     if node.options.reject_pull_consumer_enable and consumer.consume_type == ACTIVELY:
         return False
@@ -163,7 +177,11 @@ def _consumer(
 
 
 def _fingerprint(node: BrokerContext, group: str, was_unknown: bool, data: HeartbeatData) -> bool:
-    """Compare V2 heartbeats (5.1+), which leave the subscriptions out while nothing changed."""
+    """Compare the fingerprint of a V2 heartbeat (5.1+) with the last one of the group.
+
+    V2 heartbeats omit the subscriptions while they do not change. Returns whether full ones are
+    needed.
+    """
     found = node.consumers.group(group)
     if found is None:
         return False
@@ -174,15 +192,15 @@ def _fingerprint(node: BrokerContext, group: str, was_unknown: bool, data: Heart
 
 
 def handle_unregister(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """UNREGISTER_CLIENT 35: leave a producer group, a consumer group or both."""
+    """Remove a client from a producer group, a consumer group or both (UNREGISTER_CLIENT 35)."""
     header = decode_header(UnregisterClientHeader, command.ext)
     if header.producerGroup:
         node.producers.unregister(header.producerGroup, session)
     if header.consumerGroup:
         config = node.groups.get(header.consumerGroup)
         notify = config is None or config.notify_consumer_ids_changed_enable
-        # Before the others hear of it: they ask for its queues at once. A client that is only cut
-        # off keeps its locks until they run out, for it may still be at work.
+        # Release the locks before the other members are notified: they lock its queues at once. A
+        # disconnected client keeps its locks until they expire, because it may still consume.
         node.locks.leave(header.consumerGroup, header.clientID)
         node.pop_clients_left.notify(header.consumerGroup, session)
         notices = node.consumers.unregister(header.consumerGroup, session, notify=notify)
@@ -191,7 +209,10 @@ def handle_unregister(node: BrokerContext, command: Command, session: Session, n
 
 
 def handle_check_client(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """CHECK_CLIENT_CONFIG 46: refuse a filter that this broker cannot run (1 off, 23 wrong)."""
+    """Check a filter expression (CHECK_CLIENT_CONFIG 46).
+
+    Raises `Refused` 1 when such filters are disabled, 23 when the expression is invalid.
+    """
     wanted = decode_body(CheckClientBody, command.body).subscription_data
     if wanted and not wanted.is_tag:
         node.filters.compiled(wanted.sub_string, wanted.expression_type)
@@ -199,7 +220,7 @@ def handle_check_client(node: BrokerContext, command: Command, session: Session,
 
 
 def send_notices(notices: Iterable[NotifyMembers]) -> None:
-    """Carry out the effect of `ConsumerManager`: NOTIFY_CONSUMER_IDS_CHANGED 40 to each session."""
+    """Send NOTIFY_CONSUMER_IDS_CHANGED 40 to the sessions that `ConsumerManager` returned."""
     for notice in notices:
         header = NotifyConsumerIdsChangedHeader(consumerGroup=notice.group)
         for session in notice.sessions:
@@ -208,15 +229,15 @@ def send_notices(notices: Iterable[NotifyMembers]) -> None:
 
 
 def session_closed(node: BrokerContext, session: Session) -> None:
-    """A connection is gone: its client leaves every group at once."""
+    """Remove the client of a closed connection from every group."""
     node.producers.session_closed(session)
     send_notices(node.consumers.session_closed(session))
 
 
 def expire_clients(node: BrokerContext, now: int) -> None:
-    """Cut clients that sent no heartbeat for too long; called every `members.SCAN_MS`.
+    """Close clients without heartbeats; called every `client_tables.SCAN_MS`.
 
-    What nobody needs any more of filters and locks is let go of on the way.
+    Filters and locks that no client needs are removed too.
     """
     silent = node.consumers.expire(now)
     send_notices(silent.notices)

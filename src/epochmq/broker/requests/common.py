@@ -1,4 +1,7 @@
-"""What many handlers need: their type, and look-ups that refuse in upstream's words."""
+"""Shared parts of the request handlers: their type, look-ups that refuse, and JSON answers.
+
+The remarks of refusals are RocketMQ's.
+"""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -15,16 +18,19 @@ from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.session import Session
 
 NodeHandler = Callable[[BrokerContext, Command, Session, int], Reply | Held]
-"""`now` is monotonic ms. A handler raises `Refused` to answer with a code and a remark."""
+"""Type of a request handler.
+
+`now` is monotonic ms. A handler raises `Refused` to answer with a code and a remark.
+"""
 
 
 def ok(body: Any) -> Reply:
-    """Success with a JSON body."""
+    """Return a SUCCESS answer with a JSON body."""
     return Reply(body=encode_body(body))
 
 
 def known_topic(node: BrokerContext, topic: str) -> TopicConfig:
-    """The topic's configuration; `Refused` 17 when there is none."""
+    """Return the topic's configuration; raises `Refused` 17 when there is none."""
     config = node.topics.get(topic)
     if config is None:
         raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
@@ -32,7 +38,7 @@ def known_topic(node: BrokerContext, topic: str) -> TopicConfig:
 
 
 def known_group(node: BrokerContext, group: str) -> SubscriptionGroupConfig:
-    """The group's configuration, auto-created when allowed; `Refused` 26 when there is none."""
+    """Return the group's configuration, created when allowed; raises `Refused` 26 without one."""
     config = node.groups.find(group, node.clock.wall_ms())
     if config is None:
         text = f"subscription group [{group}] does not exist"
@@ -41,7 +47,7 @@ def known_group(node: BrokerContext, group: str) -> SubscriptionGroupConfig:
 
 
 def check_queue_id(queue_id: int) -> None:
-    """`Refused` 1 unless a queue can have this number."""
+    """Raise `Refused` 1 unless the number is a possible queue id."""
     if not 0 <= queue_id < limits.QUEUES_PER_TOPIC_MAX:
         raise Refused(
             ResponseCode.SYSTEM_ERROR,
@@ -50,10 +56,10 @@ def check_queue_id(queue_id: int) -> None:
 
 
 def check_unsent(session: Session, size: int) -> None:
-    """`Refused` 215 when a connection has too many answers waiting to get `size` bytes more.
+    """Raise `Refused` 215 when too many bytes already wait on the connection to add `size`.
 
-    A peer that reads slowly is not read from (`runtime/connection.py`), so this bounds what it can
-    ask for in one turn.
+    The requests of a slow reader are not read (`runtime/connection.py`), so this check limits what
+    a peer can request in one turn.
     """
     waiting = session.outbox_bytes
     if waiting + size > limits.BULK_UNSENT_BYTES_MAX:
@@ -65,18 +71,18 @@ def check_unsent(session: Session, size: int) -> None:
 
 
 def queue_of(node: BrokerContext, topic: str, queue_id: int) -> MessageQueue:
-    """One of this broker's queues as clients name it."""
+    """Return the queue of this broker as clients name it (topic, broker name, queue id)."""
     return MessageQueue(topic, node.options.broker_name, queue_id)
 
 
 def version_stamp(node: BrokerContext, version: DataVersion) -> str:
-    """The stamp of a table that steps its version at every change; see `replica_sync.stamps`."""
+    """Return the stamp of a table that has a version for each change (`state/stamps.py`)."""
     steps = f"{version.state_version}.{version.counter}.{version.timestamp}"
     return f"{node.started_wall_ms}.{steps}"
 
 
 class Versioned(Protocol):
-    """A table that steps its version at every change."""
+    """A table that changes its version at every change."""
 
     @property
     def version(self) -> DataVersion: ...
@@ -90,7 +96,7 @@ def watched(
     table: Versioned,
     answer: Callable[[], Reply],
 ) -> Reply | Held:
-    """The answer, later when a replica wants to wait for news of `table`."""
+    """Answer now, or hold the request when a replica waits for changes of `table`."""
     kept = node.watchers.hold(
         command,
         now,

@@ -1,6 +1,6 @@
-"""Reading and changing the configuration: 25 and 26.
+"""Broker configuration and maintenance: UPDATE_BROKER_CONFIG 25, GET_BROKER_CONFIG 26, and others.
 
-Only what the allow-list marks may change; secrets are never shown; the change is written to one
+Only options of the allow-list can be changed; secrets are never shown; a change is written to one
 fixed file of the store (CVE-2023-33246, CVE-2023-37582).
 """
 
@@ -30,23 +30,27 @@ from epochmq.wire.session import Session
 
 _TEXT_BYTES_MAX = 64 * 1024
 NEVER = frozenset({"brokerConfigPath", "configBlackList", "rocketmqHome"})
-"""Without effect here, but an attack on RocketMQ: whoever sends them is refused."""
+"""Options without effect here that are used to attack RocketMQ: their change is refused."""
 
 log = logging.getLogger(__name__)
 
 
 def _never(key: str) -> bool:
-    """Whether no answer to a request may look as if this had changed: paths, access, parts that
-    are not served."""
+    """Return whether a change of this option must be refused and not ignored.
+
+    These are paths, access rights, and options of parts that EpochMQ does not have. The answer must
+    not look as if the option had changed.
+    """
     return key in NEVER or key in NOT_SERVED or (key in IGNORED and "path" in key.lower())
 
 
 def handle_update(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """UPDATE_BROKER_CONFIG 25: all of the changes or none; 16 for what may not change.
+    """Change options, all of them or none (UPDATE_BROKER_CONFIG 25).
 
-    Written before it takes effect, so that a restart cannot take back what was answered.
+    The change is saved before it takes effect, so that a restart cannot undo an answered change.
+    Raises `Refused` 16 for an option that cannot be changed.
     """
     changes = _parse(command)
     if not changes:
@@ -55,7 +59,7 @@ def handle_update(
     if problems:
         raise Refused(ResponseCode.NO_PERMISSION, "; ".join(problems))
     for key in [key for key in changes if key in IGNORED]:
-        # As in the file: RocketMQ's tools set them on all brokers of a cluster alike.
+        # Ignored as in the file: RocketMQ's tools set the same options on all brokers of a cluster.
         log.warning("%s: option '%s' has no effect in EpochMQ and is ignored", session.peer, key)
         del changes[key]
     if not changes:
@@ -67,7 +71,7 @@ def handle_update(
         try:
             if error is not None:
                 raise Refused(ResponseCode.SYSTEM_ERROR, f"the change cannot be saved: {error}")
-            _adopt(node, _changed(node, changes))  # others may have changed meanwhile
+            _adopt(node, _changed(node, changes))  # apply to the options as they are now
             log.warning("%s changed options: %s", session.peer, ", ".join(sorted(changes)))
         except Refused as refusal:
             reply = Reply(refusal.code, refusal.remark)
@@ -88,7 +92,7 @@ def _adopt(node: BrokerContext, options: BrokerOptions) -> None:
     permission_changed = options.broker_permission != node.options.broker_permission
     node.adopt_options(options)
     if permission_changed:
-        # It goes into every topic's permission at the name servers.
+        # Brokers register each topic's permission with their own: register the topics again.
         node.topics.step_version(node.clock.wall_ms())
 
 
@@ -103,25 +107,25 @@ def _parse(command: Command) -> dict[str, str]:
 
 
 def handle_get(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """GET_BROKER_CONFIG 26: the effective options as properties, secrets hidden."""
+    """Answer the effective options as properties, without secrets (GET_BROKER_CONFIG 26)."""
     version = msgspec.json.encode(node.options.version).decode()
     body = render_properties([node.options]).encode()
     return Reply(header=GetBrokerConfigResponseHeader(version), body=body)
 
 
 # Admin handlers ------------------------------------------------------------------------------
-# Housekeeping by hand and single counters: 305, 306, 315, 316, 329.
+# Maintenance commands and single statistics: 305, 306, 315, 316, 329.
 
 
 def handle_system_topics(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply:
-    """GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305."""
+    """Answer the names of the system topics (GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305)."""
     return ok(TopicList(sorted(names.SYSTEM_TOPICS | node.topics.system)))
 
 
 def handle_stats(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """VIEW_BROKER_STATS_DATA 315: one counter over a minute, an hour and a day; 1 if unknown."""
+    """Answer one statistic per minute, hour and day (VIEW_BROKER_STATS_DATA 315); 1 if unknown."""
     header = decode_header(ViewBrokerStatsHeader, command.ext)
     item = node.stats.find(header.statsName, header.statsKey)
     if item is None:
@@ -136,18 +140,18 @@ def _stats_item(span: StatsSpan) -> BrokerStatsItem:
 
 
 def handle_clean_queues(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """CLEAN_EXPIRED_CONSUMEQUEUE 306: nothing to do, queue files follow the log by themselves."""
+    """Do nothing: queue files follow the log by themselves (CLEAN_EXPIRED_CONSUMEQUEUE 306)."""
     return Reply()
 
 
 def handle_clean_log(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """DELETE_EXPIRED_COMMITLOG 329: log files past their time go now, not at deleteWhen."""
+    """Delete expired log files now and not at deleteWhen (DELETE_EXPIRED_COMMITLOG 329)."""
     node.store.retention.by_hand = True
     return Reply()
 
 
 def handle_clean_topics(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """CLEAN_UNUSED_TOPIC 316: queues of topics that are not configured any more."""
+    """Delete the queues of topics without configuration (CLEAN_UNUSED_TOPIC 316)."""
     node.store.clean_unused(set(node.topics.table))
     return Reply()
 

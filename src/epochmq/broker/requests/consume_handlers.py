@@ -1,4 +1,4 @@
-"""How far topics and groups are: 202, 208, 303, 317."""
+"""Consume statistics and progress of topics and groups: 202, 208, 303, 317, and group queries."""
 
 from collections.abc import Iterable
 
@@ -45,7 +45,7 @@ def _tps(node: BrokerContext, name: str, key: str) -> float:
 
 
 def handle_topic_stats(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """GET_TOPIC_STATS_INFO 202: bounds and last store time of each queue."""
+    """Answer bounds and last store time of each queue (GET_TOPIC_STATS_INFO 202)."""
     topic = decode_header(GetTopicStatsHeader, command.ext).topic
     config = known_topic(node, topic)
     count = max(config.write_queue_nums, config.read_queue_nums)
@@ -62,7 +62,10 @@ def _topic_offset(node: BrokerContext, topic: str, queue_id: int) -> TopicOffset
 def handle_consume_stats(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply:
-    """GET_CONSUME_STATS 208: of one group, in the topics asked for or all it has offsets in."""
+    """Answer the progress of one group (GET_CONSUME_STATS 208).
+
+    It covers the requested topics, or all topics in which the group has offsets.
+    """
     header = decode_header(GetConsumeStatsHeader, command.ext)
     group = header.consumerGroup
     named = [name for name in (header.topicList or "").split(";") if name.strip()]
@@ -83,7 +86,7 @@ def handle_consume_stats(
 
 
 def _subscribed(node: BrokerContext, group: str, topics: Iterable[str]) -> list[str]:
-    """Leave out topics that an online group no longer subscribes to."""
+    """Leave out topics that an online group does not subscribe to any more."""
     if node.consumers.subscription_count(group) == 0:
         return list(topics)
     return [topic for topic in topics if node.consumers.subscription(group, topic) is not None]
@@ -111,7 +114,10 @@ def _wrapper(node: BrokerContext, group: str, topic: str, queue_id: int) -> Offs
 def handle_all_consume_stats(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply:
-    """GET_BROKER_CONSUME_STATS 317: of every group; `isOrder` asks for ordered topics only."""
+    """Answer the progress of every group (GET_BROKER_CONSUME_STATS 317).
+
+    `isOrder` selects ordered topics only.
+    """
     ordered_only = decode_header(GetBrokerConsumeStatsHeader, command.ext).isOrder
     topics_of: dict[str, list[str]] = {group: [] for group in node.groups.table}
     for topic, group in node.offsets.pairs():
@@ -133,7 +139,7 @@ def handle_all_consume_stats(
 
 
 def handle_time_span(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """QUERY_CONSUME_TIME_SPAN 303: the same in store times."""
+    """Answer the progress of a group as store times (QUERY_CONSUME_TIME_SPAN 303)."""
     header = decode_header(QueryConsumeTimeSpanHeader, command.ext)
     config = known_topic(node, header.topic)
     spans = [_span(node, header.group, header.topic, n) for n in range(config.write_queue_nums)]
@@ -157,7 +163,7 @@ def _span(node: BrokerContext, group: str, topic: str, queue_id: int) -> QueueTi
 
 
 # Consume admin -------------------------------------------------------------------------------
-# Which group reads which topic, and copying progress: 300, 308, 314, 343, 345.
+# Which group consumes which topic, and copies of offsets: 300, 308, 314, 343, 345.
 
 
 _NOT_TO_BE_CORRECTED = 2**63 - 1
@@ -166,7 +172,7 @@ _NOT_TO_BE_CORRECTED = 2**63 - 1
 def handle_groups_of_topic(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply:
-    """QUERY_TOPIC_CONSUME_BY_WHO 300: groups that subscribe now or once committed."""
+    """Answer the groups that subscribe or committed offsets (QUERY_TOPIC_CONSUME_BY_WHO 300)."""
     topic = decode_header(QueryTopicConsumeByWhoHeader, command.ext).topic
     groups = node.consumers.groups_of_topic(topic) | node.offsets.groups_of(topic)
     return ok(GroupList(sorted(groups)))
@@ -175,13 +181,16 @@ def handle_groups_of_topic(
 def handle_topics_of_group(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply:
-    """QUERY_TOPICS_BY_CONSUMER 343: topics the group has offsets in."""
+    """Answer the topics in which the group has offsets (QUERY_TOPICS_BY_CONSUMER 343)."""
     group = decode_header(QueryTopicsByConsumerHeader, command.ext).group
     return ok(TopicList(sorted(node.offsets.topics_of(group)), node.address))
 
 
 def handle_subscription(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """QUERY_SUBSCRIPTION_BY_CONSUMER 345: what a group wants of a topic; nothing when offline."""
+    """Answer a group's subscription to a topic (QUERY_SUBSCRIPTION_BY_CONSUMER 345).
+
+    The answer is empty when the group is offline.
+    """
     header = decode_header(QuerySubscriptionByConsumerHeader, command.ext)
     topic = header.topic or ""
     body = QuerySubscriptionBody(header.group, topic)
@@ -192,7 +201,7 @@ def handle_subscription(node: BrokerContext, command: Command, session: Session,
 
 
 def handle_clone(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """CLONE_GROUP_OFFSET 314: one group starts where another is, in one topic or in all."""
+    """Copy the offsets of one group to another (CLONE_GROUP_OFFSET 314), for a topic or all."""
     header = decode_header(CloneGroupOffsetHeader, command.ext)
     source, target = header.srcGroup, header.destGroup
     names.check_group(target)
@@ -210,9 +219,9 @@ def handle_clone(node: BrokerContext, command: Command, session: Session, now: i
 
 
 def handle_correction(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """QUERY_CORRECTION_OFFSET 308: by queue, the least any group consumed (RocketMQ's routine).
+    """Answer by queue the lowest offset of any group (QUERY_CORRECTION_OFFSET 308), as RocketMQ.
 
-    A queue in which the compared group is already behind that is marked with the largest number.
+    A queue in which the compared group is behind that offset is marked with the largest number.
     """
     header = decode_header(QueryCorrectionOffsetHeader, command.ext)
     ignored = frozenset(name for name in (header.filterGroups or "").split(",") if name)

@@ -1,4 +1,4 @@
-"""END_TRANSACTION 37: commit, roll back, or say nothing yet."""
+"""END_TRANSACTION 37: commit or roll back a transaction, or report "unknown"."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,7 +30,7 @@ from epochmq.wire.session import Session
 
 
 def handle_end(node: BrokerContext, command: Command, session: Session, now: int) -> Reply | Held:
-    """END_TRANSACTION as the table has it."""
+    """Decode and process a request END_TRANSACTION 37 from the request table."""
     header = decode_header(EndTransactionHeader, command.ext)
     return end(node, header, command, session, now)
 
@@ -42,10 +42,10 @@ def end(
     session: Session,
     now: int,
 ) -> Reply | Held:
-    """The answer comes when what follows from the end is held as the options ask.
+    """End a transaction; answers when the result is flushed and replicated as configured.
 
-    Refuses with 11 where another broker is master, with 2 while it is being found out which
-    transactions are open; what upstream does not answer, "unknown", is a success here.
+    Raises `Refused` 11 when another broker is master, and 2 while a new master searches for open
+    transactions. RocketMQ does not answer "unknown"; here the answer is SUCCESS.
     """
     if header.commitOrRollback not in (UNKNOWN, COMMIT, ROLLBACK):
         raise Refused(ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong")
@@ -61,8 +61,10 @@ def end(
 
 
 def end_together(node: BrokerContext, ends: StagedEnds, now: int) -> None:
-    """All one-way commits and rollbacks of a turn that the native code has kept; nobody is
-    answered."""
+    """Process all one-way commits and rollbacks that the native code collected in a turn.
+
+    None of them is answered.
+    """
     with suppress(Refused):
         _check_serves(node, now)
         _check_ready(node)
@@ -87,16 +89,18 @@ def _check_ready(node: BrokerContext) -> None:
 
 
 # Resume half ---------------------------------------------------------------------------------
-# RESUME_CHECK_HALF_MESSAGE 323: ask again about a transaction that was given up.
+# RESUME_CHECK_HALF_MESSAGE 323: check a transaction again that had the maximum number of checks.
 #
-# An operator names the message by its offset id, in TRANS_CHECK_MAX_TIME_TOPIC. It is put back as a
-# half message that was never asked about, as RocketMQ does, which takes any other message as well.
+# An operator names the message in TRANS_CHECK_MAX_TIME_TOPIC by its message id. The message is
+# written again as a half message without checks, as in RocketMQ. RocketMQ also accepts messages of
+# any other topic.
 
 
 FAILED = "Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed."
 
 
 def handle_resume(node: BrokerContext, command: Command, session: Session, now: int) -> Held:
+    """Write a half message again (RESUME_CHECK_HALF_MESSAGE 323); raises `Refused`."""
     header = decode_header(ResumeCheckHalfHeader, command.ext)
     draft = _given_up(node, header.msgId or "")
 
@@ -109,7 +113,10 @@ def handle_resume(node: BrokerContext, command: Command, session: Session, now: 
 
 
 def _given_up(node: BrokerContext, msg_id: str) -> Draft:
-    """The half message to write; `Refused` when the id names nothing that was given up."""
+    """Return the half message to write.
+
+    Raises `Refused` when the id is not one of a message in TRANS_CHECK_MAX_TIME_TOPIC.
+    """
     try:
         offset = parse_offset_id(msg_id)[2]
     except (BadMessageId, BadAddress) as error:

@@ -1,4 +1,4 @@
-"""Consumer-group administration: 200, 201, 207, 225, 352, 353."""
+"""Administration of consumer groups (subscription groups): 200, 201, 207, 225, 352, 353."""
 
 import msgspec
 
@@ -24,13 +24,16 @@ from epochmq.wire.session import Session
 
 
 def handle_update(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200."""
+    """Create or change a group (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200)."""
     _put(node, [decode_body(SubscriptionGroupConfig, command.body)])
     return Reply()
 
 
 def handle_update_list(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225 (5.3): all of them, or none if one is bad."""
+    """Create or change groups (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225, from 5.3 on).
+
+    If one is invalid, none is changed.
+    """
     _put(node, decode_body(SubscriptionGroupList, command.body).group_config_list)
     return Reply()
 
@@ -39,7 +42,7 @@ def _put(node: BrokerContext, groups: list[SubscriptionGroupConfig]) -> None:
     for config in groups:
         check_group_config(config)
         if config.attributes:
-            # Upstream knows no attribute of a group either, and refuses all.
+            # RocketMQ has no group attributes either, and refuses all of them.
             text = f"unsupported key: {next(iter(config.attributes))[:64]}"
             raise Refused(ResponseCode.SYSTEM_ERROR, text)
     for config in groups:
@@ -49,7 +52,7 @@ def _put(node: BrokerContext, groups: list[SubscriptionGroupConfig]) -> None:
 def handle_get_all(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201."""
+    """Answer all groups (GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201); a replica may wait for changes."""
 
     def answer() -> Reply:
         groups = node.groups
@@ -60,12 +63,12 @@ def handle_get_all(
 
 
 def handle_get(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """GET_SUBSCRIPTIONGROUP_CONFIG 352; 26 when there is none and it cannot be made."""
+    """Answer one group (GET_SUBSCRIPTIONGROUP_CONFIG 352); creates it when allowed, else 26."""
     return ok(known_group(node, decode_header(GetGroupConfigHeader, command.ext).group))
 
 
 def handle_delete(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """DELETE_SUBSCRIPTIONGROUP 207: the group and, if asked, its offsets."""
+    """Delete a group and, if asked, its offsets (DELETE_SUBSCRIPTIONGROUP 207)."""
     header = decode_header(DeleteGroupHeader, command.ext)
     wall = node.clock.wall_ms()
     node.groups.delete(header.groupName, wall)
@@ -77,7 +80,7 @@ def handle_delete(node: BrokerContext, command: Command, session: Session, now: 
 
 
 def handle_forbidden(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """UPDATE_AND_GET_GROUP_FORBIDDEN 353: may the group read the topic?"""
+    """Set and answer whether a group may read a topic (UPDATE_AND_GET_GROUP_FORBIDDEN 353)."""
     header = decode_header(GroupForbiddenHeader, command.ext)
     names.check_group(header.group)
     names.check_topic(header.topic)

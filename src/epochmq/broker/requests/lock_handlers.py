@@ -1,7 +1,7 @@
-"""Queue locks over the wire: 41 and 42, of clients, and in strict mode of the other members.
+"""Queue locks: LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42, from clients and from group members.
 
-Without lockInStrictMode a lock is this broker's alone. With it a lock takes the votes of a majority
-of the group (`broker/group`), and any member votes, a slave too.
+Without lockInStrictMode, this broker alone gives a lock. With it, a lock needs the votes of a
+majority of the group (`broker/group`); every member votes, slaves too.
 """
 
 from epochmq.base import limits
@@ -20,7 +20,10 @@ from epochmq.wire.session import Session
 
 
 def handle_lock(node: BrokerContext, command: Command, session: Session, now: int) -> Reply | Held:
-    """LOCK_BATCH_MQ 41: the queues that the client holds from now on."""
+    """Lock queues for a client (LOCK_BATCH_MQ 41); answers the queues that the client holds.
+
+    With `onlyThisBroker` the request is another member's request for a vote. Raises `Refused`.
+    """
     body = _request(command)
     if body.only_this_broker:
         return _vote(node, command, session, body, now)
@@ -36,7 +39,7 @@ def handle_lock(node: BrokerContext, command: Command, session: Session, now: in
 
 
 def _kept(node: BrokerContext, command: Command, session: Session, reply: Reply) -> Reply | Held:
-    """`reply`, in strict mode once what it promises is saved."""
+    """Answer `reply`, in strict mode after the locks are saved."""
     if not node.options.lock_in_strict_mode:
         return reply
 
@@ -50,7 +53,7 @@ def _kept(node: BrokerContext, command: Command, session: Session, reply: Reply)
 def _vote(
     node: BrokerContext, command: Command, session: Session, body: LockBatchRequest, now: int
 ) -> Reply | Held:
-    """What a member asks: this broker's vote, whatever its role."""
+    """Answer another member with this broker's vote, whatever its role."""
     header = decode_header(LockBatchHeader, command.ext)
     attempt = attempt_of(header)
     if attempt is not None:
@@ -61,7 +64,7 @@ def _vote(
 
 
 def handle_unlock(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """UNLOCK_BATCH_MQ 42, often one-way."""
+    """Unlock queues (UNLOCK_BATCH_MQ 42), usually one-way."""
     body = _request(command)
     votes = node.lock_votes
     if not body.only_this_broker and votes is not None and node.options.lock_in_strict_mode:
@@ -77,7 +80,7 @@ def handle_unlock(node: BrokerContext, command: Command, session: Session, now: 
 
 
 def _check_may_lock(node: BrokerContext) -> None:
-    """`Refused` unless clients find their master here, or who stands in for it."""
+    """Raise `Refused` unless this broker is the master or an acting master."""
     rights = node.serving.rights
     if rights.consumes:
         return

@@ -1,7 +1,7 @@
-"""The confirmed log itself, for audits: digests of its blocks 34005, its bytes 34006 (ADR 0037).
+"""Audit of the confirmed log: epochs 34004, block digests 34005, log bytes 34006 (ADR 0037).
 
-Up to the smaller of two replicas' confirmed offsets their logs are the same bytes (INV-10), so
-digests of equal blocks must be equal; where they are not, `LOG_READ` shows the records.
+Up to the smaller confirmed offset, the logs of two replicas have the same bytes (INV-10), so the
+digests of equal blocks must be equal. Where they differ, LOG_READ 34006 shows the records.
 """
 
 from epochmq.base import limits
@@ -26,15 +26,15 @@ from epochmq.wire.headers.pull_headers import (
 from epochmq.wire.session import Session
 
 # Epoch offsets -------------------------------------------------------------------------------
-# EPOCH_OFFSETS 34004: where a master's epoch begins in each queue of a topic (ADR 0037).
+# EPOCH_OFFSETS 34004: the first offset of an epoch in each queue of a topic (ADR 0037).
 
 
 def handle_epoch_offsets(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply:
-    """The first message of each queue that the master of `epoch`, or a later one, wrote.
+    """Answer the first offset of each queue from `epoch` on (EPOCH_OFFSETS 34004).
 
-    An epoch that retention took, or in which nothing was written, is answered by what follows.
+    If retention deleted the epoch, or the epoch has no message, the next later message counts.
     """
     header = decode_header(EpochOffsetsHeader, command.ext)
     topic = known_topic(node, header.topic)
@@ -46,7 +46,7 @@ def handle_epoch_offsets(
 
 
 def epochs_of(node: BrokerContext) -> list[EpochEntryBody]:
-    """The epochs of the broker's log, `Refused` 1 when it is not in controller mode."""
+    """Return the epochs of the broker's log; raises `Refused` 1 without controller mode."""
     if node.replica is None or not node.options.enable_controller_mode:
         raise Refused(
             ResponseCode.SYSTEM_ERROR, "this broker has no epochs: it is not in controller mode"
@@ -55,7 +55,7 @@ def epochs_of(node: BrokerContext) -> list[EpochEntryBody]:
 
 
 def start_of(epochs: list[EpochEntryBody], epoch: int) -> int:
-    """The log offset at which `epoch` begins; `Refused` 29 for one that has not begun."""
+    """Return the log offset where `epoch` begins; raises `Refused` 29 if it has not begun."""
     for entry in epochs:
         if entry.epoch >= epoch:
             return entry.start_offset
@@ -70,11 +70,14 @@ def start_of(epochs: list[EpochEntryBody], epoch: int) -> int:
 
 
 STEP_BYTES = 4 * 1024 * 1024
-"""So much is hashed between two looks at the loop."""
+"""Bytes that are hashed in one step; the event loop runs between two steps."""
 
 
 def handle_log_read(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """Bytes of one log file from `fromOffset`; 19 at the confirmed end, 21 outside the log."""
+    """Answer bytes of one log file from `fromOffset` on (LOG_READ 34006).
+
+    The code is 19 at the confirmed end, 21 outside the log.
+    """
     header = decode_header(LogReadHeader, command.ext)
     asked = limits.BULK_READ_BYTES if header.maxBytes is None else header.maxBytes
     size = max(1, min(asked, limits.BULK_READ_BYTES_MAX))
@@ -91,13 +94,16 @@ def handle_log_read(node: BrokerContext, command: Command, session: Session, now
 
 
 def confirmed_bytes(node: BrokerContext, offset: int, size: int) -> memoryview:
-    """Up to `size` bytes from `offset` that no failover takes back; of one log file."""
+    """Return up to `size` bytes from `offset`, of one log file.
+
+    Confirmed bytes are never truncated by a failover.
+    """
     room = min(size, node.store.pointers.confirmed - offset)
     return node.store.slice(offset, room) if room > 0 else memoryview(b"")
 
 
 class DigestRun:
-    """One request's blocks, some at a time beside the loop, and then its answer."""
+    """One request for digests: hashes blocks step by step in the background, then answers."""
 
     def __init__(
         self, node: BrokerContext, command: Command, session: Session, blocks: list[tuple[int, int]]
@@ -110,7 +116,7 @@ class DigestRun:
         self._header: LogDigestsResponseHeader | None = None
 
     def verify(self) -> None:
-        """Look whether the blocks are what was written here, before they are hashed."""
+        """Check that the blocks are unchanged since they were written, then begin to hash them."""
         scrub = self._node.store.scrub
         looks = [scrub.examination(at, at + size) for at, size in self._left]
 
@@ -130,7 +136,7 @@ class DigestRun:
         self._node.ports.background(look, done)
 
     def step(self) -> None:
-        """Hash the next blocks; answer at the end, or where retention took the log meanwhile."""
+        """Hash the next blocks; answer after the last, or where retention deleted the log."""
         if self._session.closed:
             self._node.digest_runs -= 1
             return
@@ -144,7 +150,7 @@ class DigestRun:
 
         def done(rows: list[tuple[int, int, str]] | None) -> None:
             if rows is None:
-                self._left.clear()  # the answer says how far it came
+                self._left.clear()  # the answer has the blocks that were hashed
             else:
                 self._rows += rows
             self.step()
@@ -152,7 +158,7 @@ class DigestRun:
         self._node.ports.background(hashed, done)
 
     def _next(self) -> list[tuple[int, int, list[memoryview]]]:
-        """Some blocks with their bytes, as many as one step takes."""
+        """Return the blocks of one step, with their bytes."""
         work: list[tuple[int, int, list[memoryview]]] = []
         total = 0
         while self._left and total < STEP_BYTES:
@@ -183,7 +189,7 @@ class DigestRun:
 
 
 def digests_of(node: BrokerContext, rows: list[tuple[int, int, str]]) -> LogDigests:
-    """The answer, with where the log stands now."""
+    """Return the answer's body: the digests, and the present bounds and epochs of the log."""
     pointers = node.store.pointers
     epochs = [
         EpochSpan(entry.epoch, entry.start_offset, min(entry.end_offset, pointers.appended))
@@ -195,7 +201,11 @@ def digests_of(node: BrokerContext, rows: list[tuple[int, int, str]]) -> LogDige
 def handle_log_digests(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """Digests of the blocks between two log offsets, as far as confirmed and as one answer may."""
+    """Answer digests of the log's blocks between two offsets (LOG_DIGESTS 34005).
+
+    The range ends at the confirmed offset, and at the limit of one answer. Returns `HELD`; raises
+    `Refused` 29 for a bad block size, 2 when too many such requests run.
+    """
     header = decode_header(LogDigestsHeader, command.ext)
     size = limits.DIGEST_BLOCK_BYTES if header.blockBytes is None else header.blockBytes
     if not limits.DIGEST_BLOCK_BYTES_MIN <= size <= limits.DIGEST_BLOCK_BYTES_MAX:

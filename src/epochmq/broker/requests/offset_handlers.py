@@ -1,4 +1,4 @@
-"""Consumer offsets over the wire: 14, 15, and the tables a slave copies, 43 and 45."""
+"""Consumer offsets: query 14, commit 15, the tables that slaves copy (43, 45), and reset 222."""
 
 from epochmq.base.errors import Refused
 from epochmq.base.unbounded import UNLIMITED
@@ -36,10 +36,11 @@ _FIRST_TIME = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
 
 
 def handle_query(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """QUERY_CONSUMER_OFFSET 14: where the group goes on; 22 when the client is to decide.
+    """Answer the committed offset of a group (QUERY_CONSUMER_OFFSET 14).
 
-    A group that never committed starts at 0 while the queue still has its first message and that is
-    not far back. Only a client that sends setZeroIfNotFound=false (5.0) is always told 22.
+    A group without a commit begins at 0 while the queue's first message exists and is recent.
+    Otherwise `Refused` 22 is raised and the client decides. A client that sends
+    setZeroIfNotFound=false (5.0) always gets 22 then.
     """
     header = decode_header(QueryConsumerOffsetHeader, command.ext)
     offset = node.offsets.get(header.consumerGroup, header.topic, header.queueId)
@@ -53,7 +54,7 @@ def handle_query(node: BrokerContext, command: Command, session: Session, now: i
 
 
 def _young(node: BrokerContext, topic: str, queue_id: int) -> bool:
-    """Whether a new group should begin with the queue's first message."""
+    """Return whether a new group should begin at the queue's first message."""
     low, high = node.store.queue_bounds(topic, queue_id)
     if low > 0:
         return False
@@ -67,7 +68,10 @@ def _young(node: BrokerContext, topic: str, queue_id: int) -> bool:
 
 
 def handle_update(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """UPDATE_CONSUMER_OFFSET 15, mostly one-way; 17 and 26 for what does not exist."""
+    """Commit an offset (UPDATE_CONSUMER_OFFSET 15), usually one-way.
+
+    Raises `Refused` 17 or 26 for an unknown topic or group, 1 for an invalid offset.
+    """
     header = decode_header(UpdateConsumerOffsetHeader, command.ext)
     group, topic, queue_id = header.consumerGroup, header.topic, header.queueId
     known_topic(node, topic)
@@ -76,7 +80,7 @@ def handle_update(node: BrokerContext, command: Command, session: Session, now: 
     if header.commitOffset < 0:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"commitOffset {header.commitOffset} is negative")
     if node.options.use_server_side_reset_offset and node.offsets.has_reset(group, topic, queue_id):
-        # The client commits what it had before the reset; its next pull will learn of that.
+        # The client commits an offset from before the reset; its next pull gets the new offset.
         return Reply(remark="Offset has been previously reset")
     if another_holds(node, session, group, topic, queue_id, now):
         text = f"another consumer of {group} holds {topic}:{queue_id}; its progress is not put back"
@@ -88,7 +92,7 @@ def handle_update(node: BrokerContext, command: Command, session: Session, now: 
 def handle_all_offsets(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """GET_ALL_CONSUMER_OFFSET 43: the whole table, or for our replicas what changed of it."""
+    """Answer the table of offsets, or its changes to a replica (GET_ALL_CONSUMER_OFFSET 43)."""
 
     def stamp() -> str:
         return f"{node.started_wall_ms}.{node.offsets.changes}"
@@ -115,17 +119,17 @@ def _all_offsets(node: BrokerContext, command: Command, stamp: str) -> Reply:
 def handle_delay_offsets(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply:
-    """GET_ALL_DELAY_OFFSET 45: how far each delay level is delivered."""
+    """Answer the delivered offset of each delay level (GET_ALL_DELAY_OFFSET 45)."""
     stamp = f"{node.started_wall_ms}.{node.schedule.updates}"
     return stamped(command, stamp, node.delay_offsets.encode)
 
 
 # Reset handlers ------------------------------------------------------------------------------
-# Moving a group's offsets: 222 at the broker, or by telling its clients, 220.
+# Reset of a group's offsets: 222 in the broker, or by its clients with 220.
 
 
 VERSION_RESET = 28
-"""Clients from 3.0.7-SNAPSHOT on understand 220 and 221."""
+"""Clients from 3.0.7-SNAPSHOT on know 220 and 221."""
 
 _C_PLUS_PLUS = "CPP"
 
@@ -133,10 +137,11 @@ Offsets = list[tuple[MessageQueue, int]]
 
 
 def handle_reset(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """INVOKE_BROKER_TO_RESET_OFFSET 222: to a time, to the end (negative), or to an offset.
+    """Reset a group's offsets (INVOKE_BROKER_TO_RESET_OFFSET 222).
 
-    With useServerSideResetOffset the broker itself holds the new offsets until the next pulls take
-    them, online or not. Without it, only online clients can be told.
+    The target is a time, the end of the queue (negative time), or an offset. With
+    useServerSideResetOffset the broker keeps the new offsets until the next pulls, even for an
+    offline group. Without it, only online clients can be reset.
     """
     header = decode_header(ResetOffsetHeader, command.ext)
     known_topic(node, header.topic)
@@ -157,13 +162,13 @@ def _reset_here(node: BrokerContext, header: ResetOffsetHeader) -> Offsets:
     node.stats.forget_pulled(topic, group)
     for queue, offset in offsets:
         node.offsets.reset(group, topic, queue.queue_id, offset, wall)
-    # Wakes whoever waits on a queue, wherever in it: members learn of a reset at once.
+    # Wake every held pull of the queues, at any offset: the members then get the new offsets.
     node.arrivals.notify([(topic, queue.queue_id, UNLIMITED) for queue, _ in offsets])
     return offsets
 
 
 def _wanted(node: BrokerContext, header: ResetOffsetHeader) -> list[tuple[int, int]]:
-    """(queue id, new offset) for the one queue asked for, or for all that can be read."""
+    """Return (queue id, new offset) for the requested queue, or for all readable queues."""
     topic, queue_id = header.topic, header.queueId
     if queue_id is None or queue_id < 0:
         count = known_topic(node, topic).read_queue_nums
@@ -204,14 +209,14 @@ def _tell_clients(node: BrokerContext, header: ResetOffsetHeader) -> Offsets:
 
 
 def check_version(version: int) -> None:
-    """`Refused` 1 for a client too old to be told or asked."""
+    """Raise `Refused` 1 for a client that is too old for 220 and 221."""
     if version < VERSION_RESET:
         text = f"the client does not support this feature. version={version}"
         raise Refused(ResponseCode.SYSTEM_ERROR, text)
 
 
 def _compared(node: BrokerContext, header: ResetOffsetHeader) -> Offsets:
-    """New offsets of all queues: forward only when forced."""
+    """Return the new offsets of all queues; they move forward only with `isForce`."""
     offsets: Offsets = []
     for queue_id in range(known_topic(node, header.topic).write_queue_nums):
         consumed = node.offsets.get(header.group, header.topic, queue_id)

@@ -1,9 +1,11 @@
-"""ACK_MESSAGE 200051, BATCH_ACK_MESSAGE 200151, CHANGE_MESSAGE_INVISIBLETIME 200053.
+"""Acknowledge popped messages, or change their invisible time (ACK_MESSAGE and others).
 
-The answers are honest where RocketMQ's are not: an acknowledgement that is not kept is refused (it
-answers SUCCESS), and so is one whose time is over, with the code that its clients know as "the
-message is not there" (208). Codes otherwise as there: 17, 13 for a queue or a handle that cannot
-be, 208 for an offset outside the queue.
+The request codes are ACK_MESSAGE 200051, BATCH_ACK_MESSAGE 200151 and
+CHANGE_MESSAGE_INVISIBLETIME 200053. Two answers differ from RocketMQ's. RocketMQ answers SUCCESS
+when an acknowledgement was not stored; this broker answers SYSTEM_ERROR. When the invisible time
+is over, this broker answers NO_MESSAGE 208. The other codes are RocketMQ's: TOPIC_NOT_EXIST 17,
+MESSAGE_ILLEGAL 13 for an invalid queue or receipt handle, NO_MESSAGE 208 for an offset outside the
+queue.
 """
 
 from collections.abc import Callable
@@ -44,7 +46,7 @@ TOO_LATE = Reply(ResponseCode.NO_MESSAGE, OVER)
 
 
 class HandleFields(Protocol):
-    """What acknowledging and hiding have in common."""
+    """The header fields that acknowledgements and changes of the invisible time share."""
 
     @property
     def consumerGroup(self) -> str: ...
@@ -63,6 +65,10 @@ class HandleFields(Protocol):
 
 
 def handle_ack(node: BrokerContext, command: Command, session: Session, now: int) -> Reply | Held:
+    """Acknowledge one popped message (ACK_MESSAGE 200051).
+
+    Returns `HELD` and answers when the acknowledgement is stored; raises `Refused`.
+    """
     header = decode_header(AckHeader, command.ext)
     handle = _checked(node, header)
     if handle.revive_queue_id == ORDER_QUEUE:
@@ -90,9 +96,12 @@ def handle_ack(node: BrokerContext, command: Command, session: Session, now: int
 def handle_change(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """Hide a message for another time: a new check point, and then the old one's acknowledgement.
+    """Change the invisible time of a message (CHANGE_MESSAGE_INVISIBLETIME 200053).
 
-    Only when the new one is kept: in between the message has two, and is repeated at worst.
+    The handler writes a new check point. When the new check point is stored, the handler
+    acknowledges the message at the old check point. In between the message has two check points: a
+    crash there can repeat the message, but cannot lose it. Returns `HELD` and answers when both are
+    stored; raises `Refused`.
     """
     header = decode_header(ChangeInvisibleTimeHeader, command.ext)
     handle = _checked(node, header)
@@ -110,7 +119,7 @@ def handle_change(
     old = _key(header, handle)
     if _known(node, old, handle, header.offset, now) is MessageState.ACKED:
         raise Refused(ResponseCode.NO_MESSAGE, "the message is acknowledged already")
-    wall = max(node.clock.wall_ms(), handle.pop_time + 1)  # another key than the old one's
+    wall = max(node.clock.wall_ms(), handle.pop_time + 1)  # so that the two keys differ
     new = CheckPoint(
         topic=header.topic,
         group=header.consumerGroup,
@@ -152,7 +161,11 @@ def handle_change(
 def handle_batch_ack(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """Acknowledge messages of several pops; all of it is answered once, by the worst outcome."""
+    """Acknowledge messages of several pops (BATCH_ACK_MESSAGE 200151).
+
+    Returns `HELD`; one answer follows when every entry is done. Any failed entry makes the answer a
+    failure. Raises `Refused`.
+    """
     acks = decode_body(BatchAckBody, command.body).acks
     if not acks:
         raise Refused(ResponseCode.NO_MESSAGE, "the batch acknowledges nothing")
@@ -182,9 +195,9 @@ def handle_batch_ack(
 
 
 def _batch_offsets(node: BrokerContext, one: BatchAck) -> tuple[list[int], bool]:
-    """The offsets of one entry that lie in its queue, and whether others lie behind its end.
+    """Return the offsets of one entry inside its queue, and whether others are behind its end.
 
-    `Refused` as for a single one.
+    Raises `Refused` for an invalid topic, queue or revive queue, as for a single acknowledgement.
     """
     topic = _batch_topic(one)
     _check_queue(node, topic, one.queue_id)
@@ -227,7 +240,7 @@ def _batch_topic(one: BatchAck) -> str:
 
 
 def _checked(node: BrokerContext, header: HandleFields) -> ReceiptHandle:
-    """The handle, which agrees with the rest of the request; raises `Refused`."""
+    """Parse the receipt handle and compare it with the other fields; raises `Refused`."""
     _check_queue(node, header.topic, header.queueId)
     low, high = node.store.queue_bounds(header.topic, header.queueId)
     if not low <= header.offset <= high:
@@ -281,7 +294,11 @@ def _key(header: HandleFields, handle: ReceiptHandle) -> Key:
 def _known(
     node: BrokerContext, key: Key, handle: ReceiptHandle, offset: int, now: int
 ) -> MessageState | None:
-    """What is known of the message. `Refused` 13 for a forged handle, 208 when it is too late."""
+    """Return the known state of the message, None when no state is known.
+
+    Raises `Refused` 13 for a forged receipt handle and `Refused` 208 when the invisible time is
+    over.
+    """
     wall = node.clock.wall_ms()
     over = handle.pop_time + handle.invisible_time <= wall
     seen = node.pop.seen(key, handle.revive_queue_id, offset, now, wall)
@@ -313,7 +330,10 @@ def _ack_in_order(node: BrokerContext, header: AckHeader, handle: ReceiptHandle)
 def _move_in_order(
     node: BrokerContext, queue: QueueKey, offset: int, pop_time: int
 ) -> AckRefusal | None:
-    """Commit what an acknowledgement allows; who waits for the queue looks again."""
+    """Acknowledge in an ordered queue: commit the new offset and wake the waiting pops.
+
+    Returns None, or the reason why the acknowledgement is refused.
+    """
     found = node.pop.orders.ack(queue, offset, pop_time)
     if isinstance(found, AckRefusal):
         return found

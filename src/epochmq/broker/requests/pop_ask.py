@@ -1,4 +1,4 @@
-"""PEEK_MESSAGE 200052, NOTIFICATION 200054, POLLING_INFO 200055: nothing is taken by them."""
+"""POP requests that only read: PEEK_MESSAGE 200052, NOTIFICATION 200054, POLLING_INFO 200055."""
 
 from epochmq.base import limits
 from epochmq.broker.consume.consumer_offsets import NONE
@@ -29,7 +29,10 @@ from epochmq.wire.session import Session
 
 
 def handle_peek(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """Messages that the group would be given next; they stay where they are."""
+    """Return the next messages of a group without popping them (PEEK_MESSAGE 200052).
+
+    Answers PULL_NOT_FOUND when there is no message; raises `Refused`.
+    """
     header = decode_header(PeekHeader, command.ext)
     check_readable(node, "peek")
     check_queue(node, header.topic, header.queueId, command, session)
@@ -54,7 +57,10 @@ def handle_peek(node: BrokerContext, command: Command, session: Session, now: in
 def handle_notification(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """Whether there is something to pop; waits for it up to `pollTime`."""
+    """Answer whether a pop would find messages (NOTIFICATION 200054).
+
+    Without messages the request is held for up to `pollTime` ms. Raises `Refused`.
+    """
     header = decode_header(NotificationHeader, command.ext)
     check_readable(node, "notification")
     check_queue(node, header.topic, header.queueId, command, session)
@@ -77,7 +83,7 @@ def handle_notification(
 
 
 def handle_polling_info(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """How many pops of a group wait for a queue."""
+    """Return how many pops of a group wait for a queue (POLLING_INFO 200055); raises `Refused`."""
     header = decode_header(PollingInfoHeader, command.ext)
     check_readable(node, "polling info")
     check_queue(node, header.topic, header.queueId, command, session)
@@ -87,7 +93,7 @@ def handle_polling_info(node: BrokerContext, command: Command, session: Session,
 
 
 def _queues(node: BrokerContext, topic: str, group: str, queue_id: int) -> list[QueueKey]:
-    """The queues that a pop would look at."""
+    """Return the queues that a pop would read, including those of the retry topics."""
     found = []
     for name in sources(group, topic):
         config = node.topics.get(name)
@@ -98,7 +104,7 @@ def _queues(node: BrokerContext, topic: str, group: str, queue_id: int) -> list[
 
 
 def _span(node: BrokerContext, key: QueueKey) -> tuple[int, int]:
-    """(where the group goes on, the readable end)."""
+    """Return (the next queue offset of the group, the readable end of the queue)."""
     low, high = node.store.queue_bounds(key.topic, key.queue_id)
     taken = node.pop.windows.next_offset(key)
     offset = node.offsets.get(*key) if taken is None else taken

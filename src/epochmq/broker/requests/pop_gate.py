@@ -1,4 +1,4 @@
-"""Whether a pop is allowed, and what it wants (checks and codes)."""
+"""Check whether a pop is allowed, and read its filter and limits from its header."""
 
 from collections.abc import Callable
 
@@ -19,13 +19,14 @@ from epochmq.wire.headers.pop_headers import PopHeader
 from epochmq.wire.session import Session
 
 ANSWER_EARLY_MS = 50
-"""A held pop is answered that much before its client gives it up, as in RocketMQ."""
+"""A held pop is answered this many ms before the client's timeout, as in RocketMQ."""
 
 
 class PopRequest:
-    """A pop, or a notification, as it is kept while it waits.
+    """A pop or a notification as the broker keeps it while it is held (long polling).
 
-    `accept` takes a consume-queue unit's tags code, `verify` a record; None lets all pass.
+    `accept` checks the tags code of a consume queue unit, `verify` checks a record. With None every
+    message passes.
     """
 
     __slots__ = ("accept", "attempt_id", "command", "count", "deadline", "from_end",
@@ -42,7 +43,7 @@ class PopRequest:
         self.order = False
         self.attempt_id: str | None = None
         self.deadline = 0
-        """Monotonic ms until which it may be held; 0 when it may not."""
+        """The request may be held until then (monotonic ms); 0 when it must not be held."""
         self.accept: Callable[[int], bool] | None = None
         self.verify: Callable[[memoryview], bool | None] | None = None
 
@@ -62,9 +63,10 @@ class PopRequest:
 def admit_pop(
     node: BrokerContext, header: PopHeader, command: Command, session: Session, now: int
 ) -> PopRequest:
-    """The request to execute; raises `Refused`.
+    """Check a POP_MESSAGE header and build the request to execute; raises `Refused`.
 
-    `bornTime` decides nothing: it is a stranger's clock (5.0 overwrites it with its own).
+    `bornTime` is ignored, because it comes from the client's clock (RocketMQ 5.0 overwrites it with
+    the broker's time).
     """
     check_readable(node, "pop")
     illegal = invalid_code(command.version)
@@ -95,7 +97,7 @@ def admit_pop(
 
 
 def check_readable(node: BrokerContext, what: str) -> None:
-    """`Refused` 16 when clients may not read of this broker at all."""
+    """Raise `Refused` 16 when this broker does not permit reads; `what` names the request."""
     if not is_readable(node.options.broker_permission):
         raise Refused(
             ResponseCode.NO_PERMISSION,
@@ -106,7 +108,12 @@ def check_readable(node: BrokerContext, what: str) -> None:
 def check_queue(
     node: BrokerContext, name: str, queue_id: int, command: Command, session: Session
 ) -> TopicConfig:
-    """The topic; `Refused` 17, 16 or, for a queue it has not, 1 (5.3: 29). -1 is all queues."""
+    """Return the topic's configuration after checking that the queue can be popped.
+
+    A `queue_id` of -1 means all queues. Raises `Refused` 17 for an unknown topic, 16 for a topic
+    that is not readable, 1 for a topic of batches (BatchCQ), and for an unknown queue 1 (29 for
+    clients from 5.3.1 on).
+    """
     topic = node.topics.get(name)
     if topic is None:
         raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
@@ -128,13 +135,13 @@ def check_queue(
 
 
 def check_group(node: BrokerContext, name: str) -> None:
-    """`Refused` 26 for an unknown group, 16 for one that may not consume."""
+    """Raise `Refused` 26 for an unknown group, 16 for a group that may not consume."""
     if not known_group(node, name).consume_enable:
         raise Refused(ResponseCode.NO_PERMISSION, f"subscription group no permission, {name}")
 
 
 def _set_filter(node: BrokerContext, header: PopHeader, request: PopRequest) -> None:
-    """What of the topic the pop wants; its retries were wanted once and are not filtered."""
+    """Set the filter of the pop; messages of retry topics are not filtered again."""
     if not header.exp or (header.exp == SUB_ALL and header.expType in ("TAG", None, "")):
         return
     wanted = build(header.topic, header.exp, header.expType or "TAG")

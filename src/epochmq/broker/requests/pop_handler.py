@@ -1,8 +1,9 @@
-"""POP_MESSAGE 200050: hand out messages, keep a check point of them, or wait for some.
+"""Handler of POP_MESSAGE 200050: hand out messages and write check points, or hold the pop.
 
-The answer leaves when the check points are kept (in the log, or in memory with
-`enablePopBufferMerge`), so whatever a consumer was given comes back unless it is acknowledged.
-A pop that finds nothing waits; woken ones are served one after the other (`broker.pop.polls`).
+The answer is sent when the check points are stored (in the log, or in memory with
+`enablePopBufferMerge`). Every message that was handed out therefore comes again unless it is
+acknowledged. A pop that finds no message is held (long polling). Woken pops are served one after
+the other (`broker.pop.pop_polls`).
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ NOT_KEPT = "the check point of the popped messages was not kept; pop again"
 
 
 class PopHandler:
-    """Executes pops of one broker, the first time and when they are woken."""
+    """Executes the pops of one broker, at arrival and again when held pops are woken."""
 
     def __init__(self, node: BrokerContext) -> None:
         self._node = node
@@ -40,6 +41,11 @@ class PopHandler:
         node.pop_clients_left.add(self.left)
 
     def handle_pop(self, command: Command, session: Session, now: int) -> Reply | Held:
+        """Pop messages, or hold the request (POP_MESSAGE 200050).
+
+        Returns `HELD`, or POLLING_TIMEOUT when there is no message and the pop must not be held, or
+        POLLING_FULL when too many pops are held. Raises `Refused`.
+        """
         header = decode_header(PopHeader, command.ext)
         request = admit_pop(self._node, header, command, session, now)
         if self._execute(request, now):
@@ -53,7 +59,7 @@ class PopHandler:
     # Executing -------------------------------------------------------------------------------
 
     def _execute(self, request: PopRequest, now: int) -> bool:
-        """Take messages and answer; False when there are none."""
+        """Pop messages and answer the request; returns False when there are no messages."""
         node = self._node
         taking = take(node, request, now)
         if not taking.parts:
@@ -78,7 +84,7 @@ class PopHandler:
             finished = True
             parts = [part for part, one in zip(taking.parts, kept, strict=True) if one]
             self._answer(request, taking, parts)
-            if waits:  # others found these queues busy
+            if waits:  # other pops found these queues busy meanwhile
                 for part in taking.parts:
                     self.arrived([(part.key.topic, part.key.queue_id, 0)])
 
@@ -89,8 +95,11 @@ class PopHandler:
         return True
 
     def _answer_in_order(self, request: PopRequest, taking: Taking, now: int) -> None:
-        """Answer once the replicas know what is out: whoever is master next must not hand it out
-        to another. Nobody is told who lost the right to pop meanwhile."""
+        """Answer an ordered pop once the replicas know which messages are handed out.
+
+        The next master must not hand the same messages to another consumer. When this broker loses
+        the right to serve pops meanwhile, no messages are sent: the pop is answered with an error.
+        """
         finished = False
 
         def copied(kept: bool) -> None:
@@ -136,7 +145,7 @@ class PopHandler:
     # Waking ----------------------------------------------------------------------------------
 
     def arrived(self, arrivals: Arrivals) -> None:
-        """Queues have news; who waits for them is served after this call."""
+        """Note the queues that have new messages; their pops are served after this call."""
         polls = self._node.pop.polls
         if not len(polls):
             return
@@ -146,16 +155,17 @@ class PopHandler:
         self._run_soon()
 
     def left(self, group: str, session: Session) -> None:
-        """A client leaves a group: what waits in its name is answered, and is given nothing.
+        """Answer the held pops of a client that leaves its group, without messages.
 
-        Else the next message would be out with one that has gone, for its whole invisible time.
+        Otherwise the next message would be handed to a client that has left, and be invisible for
+        its whole invisible time.
         """
         for request in self._node.pop.polls.leave(group, session.id):
             assert isinstance(request, PopRequest)
             session.answer(request.command, _empty(request))
 
     def tick(self, now: int) -> None:
-        """Answer whose time is over; look again where an ordered batch's time is over."""
+        """Answer the pops whose deadline is over; retry those whose ordered batch became free."""
         node = self._node
         for key in node.pop.orders.freed(now):
             for waiting in node.pop.polls.keys_of(key.group, key.topic):
@@ -166,7 +176,7 @@ class PopHandler:
             self._last_time(request, now)
 
     def answer_all(self, now: int) -> None:
-        """Answer everybody who waits: a stop, another role."""
+        """Answer every held pop without messages, before a stop or a change of role."""
         for request in self._node.pop.polls.polls.pop_all():
             assert isinstance(request, PopRequest)
             request.session.answer(request.command, _empty(request))
@@ -185,7 +195,7 @@ class PopHandler:
         self._node.announce()
 
     def _serve(self, key: PollKey, now: int) -> None:
-        """Serve who waits at `key`, until one finds nothing."""
+        """Serve the pops that wait at `key`, until one of them finds no message."""
         polls = self._node.pop.polls
         while (request := polls.first(key)) is not None:
             assert isinstance(request, PopRequest)
@@ -201,7 +211,7 @@ class PopHandler:
                 return
 
     def _again(self, request: PopRequest, now: int) -> bool:
-        """Execute a held pop; True when it is answered."""
+        """Execute a held pop again; returns True when it is answered."""
         node = self._node
         if not node.serving.rights.consumes:
             request.session.answer(request.command, _nothing())

@@ -1,8 +1,9 @@
-"""GET_ALL_CONSUMER_ORDER_INFO 34007: batches of ordered pops that are out, for replicas (ADR 0055).
+"""GET_ALL_CONSUMER_ORDER_INFO 34007: replicas copy the state of ordered pops (ADR 0055).
 
-RocketMQ has no such request: after a failover its ordered batches are handed out again at once, to
-whoever asks. Here whoever pops, acknowledges or hides in order is
-answered once the replicas that watch this table have it, or are late.
+The state is the table of ordered batches that are handed out and not acknowledged. RocketMQ has no
+such request: after a failover its brokers hand the ordered batches out again at once, to any
+consumer. In EpochMQ the answer to an ordered pop, acknowledgement or change of the invisible time
+waits until the replicas that watch this table have the change, or are late.
 """
 
 from collections.abc import Callable
@@ -19,10 +20,11 @@ from epochmq.wire.session import Session
 
 
 def when_copied(node: BrokerContext, now: int, done: Callable[[bool], None]) -> None:
-    """Call `done` once the replicas know the batches as they are now; without replicas at once.
+    """Call `done` once the replicas have the present table of ordered batches.
 
-    With False when this broker may hand out nothing any more: whoever does now may not know. So
-    too when it may again: somebody else may have handed out the same meanwhile.
+    Without replicas `done` is called at once. The argument of `done` is False when this broker may
+    no longer serve consumers, or when its role changed meanwhile: another broker may have handed
+    out the same messages, even if this broker serves again.
     """
     code, changes = RequestCode.GET_ALL_CONSUMER_ORDER_INFO, node.pop.orders.changes
     tenure = node.pop.role_changes
@@ -36,12 +38,13 @@ def when_copied(node: BrokerContext, now: int, done: Callable[[bool], None]) -> 
 def handle_all_orders(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """The whole table, or what changed of it; with controllers 14 from whoever does not lead.
+    """Answer the table of ordered batches, or its changes (GET_ALL_CONSUMER_ORDER_INFO 34007).
 
-    A master that died and is back has what its file had, which may be less than what replicas were
-    told, and it may follow the next master before they know of that one: they keep what they have
-    until somebody leads. Without controllers a broker that takes tables back tells none before
-    it is online (`check_role`).
+    With controllers a broker that is not master raises `Refused` 14. A master that restarts has
+    only the table of its file, which may be older than the replicas' tables; it may even follow the
+    next master before the replicas know that master. The replicas therefore keep their tables until
+    there is a master. Without controllers, a broker that copies tables back at its start answers no
+    such request before it is online (`check_role`).
     """
     if node.options.enable_controller_mode and node.serving.role is not Role.MASTER:
         raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, "this broker does not lead its group")

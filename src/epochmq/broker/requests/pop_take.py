@@ -1,4 +1,4 @@
-"""What one pop takes: which queues in which order, and from where."""
+"""Select the messages of one pop: which queues, in which order, from which queue offset."""
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
@@ -30,11 +30,11 @@ _ELSEWHERE = frozenset(
         GetStatus.MESSAGE_WAS_REMOVING,
     }
 )
-"""The offset names no message, the answer says where to go on."""
+"""Read results where the offset has no message, and `next_offset` says where to read on."""
 
 
 class QueuePart:
-    """What a pop takes of one queue; `window` None for an ordered pop."""
+    """The messages that a pop found in one queue; `window` is None for an ordered pop."""
 
     __slots__ = ("chunks", "counts", "key", "mark", "offsets", "start", "window")
 
@@ -63,7 +63,7 @@ class QueuePart:
 
 
 class Taking:
-    """One execution of a pop."""
+    """One execution of a pop: the queues read so far, and the messages found."""
 
     def __init__(self, node: BrokerContext, request: PopRequest, now: int) -> None:
         self._node = node
@@ -72,14 +72,17 @@ class Taking:
         self._now = now
         self.room = request.count
         self.rest = 0
-        """Messages that are left in the queues looked at."""
+        """Number of messages that remain in the queues that were read."""
         self.parts: list[QueuePart] = []
         self.pop_time = node.clock.wall_ms()
         topic = request.topic
         self.revive_queue = ORDER_QUEUE if request.order else node.pop.next_revive_queue(topic)
 
     def run(self) -> None:
-        """Take from the topic and, but for an ordered pop, its retry topics; seldom those first."""
+        """Read the topic and its retry topics; an ordered pop reads no retry topics.
+
+        The retry topics are read first with the probability `popFromRetryProbability` (percent).
+        """
         request = self._request
         number = self._node.next_number()
         retries = not request.order and not is_retry_topic(request.topic)
@@ -101,8 +104,11 @@ class Taking:
                     self._pop_topic(name, mark, number)
 
     def _has(self, name: str) -> bool:
-        """Whether there is such a retry topic; it may have messages and, after a crash, no
-        configuration."""
+        """Return whether the retry topic exists.
+
+        After a crash a retry topic can have messages and no configuration; the configuration is
+        then created.
+        """
         node = self._node
         if name in node.topics:
             return True
@@ -129,7 +135,7 @@ class Taking:
     # One queue -------------------------------------------------------------------------------
 
     def _offset(self, key: QueueKey) -> int:
-        """Where the group goes on, `NONE` where it has never been."""
+        """Return the next queue offset of the group, `NONE` when the group never read the queue."""
         taken = self._pop.windows.next_offset(key)
         return self._node.offsets.get(*key) if taken is None else taken
 
@@ -140,7 +146,7 @@ class Taking:
         self._reset(key)
         if request.order and pop.orders.blocked(key, request.attempt_id, self._now):
             return
-        # An ordered pop goes by what is committed: the first message that is not acknowledged.
+        # An ordered pop begins at the committed offset: the first message without acknowledgement.
         offset = self._node.offsets.get(*key) if request.order else self._offset(key)
         if offset == NONE:
             offset = self._begin(key, mark)
@@ -154,11 +160,11 @@ class Taking:
             self._skip(key, found.next_offset)
         if found.count:
             self._pop_found(key, offset, found)
-        if found.status is not GetStatus.DAMAGED:  # else the client would ask again at once
+        if found.status is not GetStatus.DAMAGED:  # else the client would pop again at once
             self.rest += max(found.max_offset - found.next_offset, 0)
 
     def _reset(self, key: QueueKey) -> None:
-        """An admin moved the group's offset: what is under way counts no more."""
+        """Apply a reset of the group's offset by an administrator: forget the pops in flight."""
         offset = self._node.offsets.pop_reset(*key)
         if offset is None:
             return
@@ -167,10 +173,11 @@ class Taking:
         self._node.offsets.commit(*key, offset, self._node.clock.wall_ms())
 
     def _begin(self, key: QueueKey, mark: str) -> int:
-        """Where a new group begins; kept at once, or the end would run away from it.
+        """Choose and commit the first offset of a group that has none.
 
-        At the end means the last message there is, as in RocketMQ; retries are always read from
-        the first (rocketmq#8402).
+        The offset is committed at once, because the end of the queue moves on. "At the end" means
+        at the last stored message, as in RocketMQ. Retry topics are always read from the first
+        message (rocketmq#8402).
         """
         low, high = self._node.store.queue_bounds(key.topic, key.queue_id)
         at_end = self._request.from_end and mark == NORMAL
@@ -197,7 +204,7 @@ class Taking:
         )
 
     def _verify(self, key: QueueKey, wanted: bool) -> Verify | None:
-        """What a record must pass; acknowledged messages of an ordered batch do not come again."""
+        """Return the check of a record. Acknowledged messages of an ordered batch fail it."""
         verify = self._request.verify if wanted else None
         acked = self._pop.orders.done_with(key) if self._request.order else None
         if not acked:
@@ -211,7 +218,7 @@ class Taking:
         return check
 
     def _skip(self, key: QueueKey, after: int) -> None:
-        """Nothing up to `after` is wanted: the group's offset goes on, behind what is under way."""
+        """Advance the group's offset to `after` once earlier pops of the queue are complete."""
         pop = self._pop
         window = pop.windows.open(key, after)
         pop.windows.arrived(window)
@@ -238,19 +245,22 @@ class Taking:
         self.room -= len(part.offsets)
 
     def keep_bytes(self) -> None:
-        """The answer waits: the log may be cut or deleted meanwhile."""
+        """Copy the messages: the log may be truncated or deleted before the answer is sent."""
         for part in self.parts:
             part.chunks = [bytes(chunk) for chunk in part.chunks]
 
     def give_up(self) -> None:
-        """Whatever was taken was not."""
+        """Undo this pop: release the windows that it opened."""
         for part in self.parts:
             if part.window is not None:
                 self._pop.windows.failed(part.window)
 
 
 def take(node: BrokerContext, request: PopRequest, now: int) -> Taking:
-    """Execute a pop; raises `Refused` when the table of offsets is full, with nothing taken."""
+    """Execute a pop.
+
+    Raises `Refused` when the table of consumer offsets is full; nothing is popped then.
+    """
     taking = Taking(node, request, now)
     try:
         taking.run()

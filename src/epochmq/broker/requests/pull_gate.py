@@ -1,7 +1,8 @@
-"""Whether a pull is allowed, and what it wants (checks, codes, order).
+"""Check whether a pull is allowed, and read its filter from the header or the subscription.
 
-Broker readable, lite pulls served, group known and consuming, topic known and readable, queue
-within the topic, subscription known and not older than the client's, filter usable.
+The order of the checks: the broker is readable, lite pulls are enabled, the group exists and may
+consume, the topic exists and is readable, the queue is within the topic, the subscription exists
+and is not older than the client's, the filter is usable.
 """
 
 from collections.abc import Callable
@@ -24,11 +25,11 @@ from epochmq.wire.session import Session
 
 _FORBIDDEN_READ_BIT = 1 << 2
 _PROPERTY_BYTES = 16
-"""Bytes of properties that cost as much to read as a node of a filter to evaluate."""
+"""This many bytes of properties cost as much to decode as one node of a filter to evaluate."""
 
 
 class AnyPullHeader(Protocol):
-    """A pull's header, whichever way it was read."""
+    """The fields of a pull header, whichever decoder produced it."""
 
     @property
     def consumerGroup(self) -> str: ...
@@ -65,7 +66,7 @@ class AnyPullHeader(Protocol):
 
 
 class Forbidden(Refused):
-    """NO_PERMISSION whose answer also says what forbids it (`forbiddenType`)."""
+    """The refusal NO_PERMISSION whose answer also has the field `forbiddenType`."""
 
     BROKER, GROUP, TOPIC, BROADCAST, SUBSCRIPTION = range(1, 6)
 
@@ -82,7 +83,10 @@ def admit(
     session: Session,
     opaque: int,
 ) -> PullRequest:
-    """The request to execute; raises `Refused`, or `Forbidden`, which is one."""
+    """Check a pull header and build the request to execute.
+
+    Raises `Refused`, or its subclass `Forbidden`.
+    """
     check_broker(node)
     _check_lite(node, code)
     group = _check_group(node, header.consumerGroup)
@@ -106,7 +110,7 @@ def admit(
 
 
 def check_broker(node: BrokerContext) -> None:
-    """`Refused` or `Forbidden` unless this broker, in its present role, may be read."""
+    """Check that this broker may be read in its present role; raises `Refused` or `Forbidden`."""
     options = node.options
     rights = node.serving.rights
     if not rights.readable or (rights.read_needs_slave_read and not options.slave_read_enable):
@@ -139,7 +143,10 @@ def _check_group(node: BrokerContext, name: str) -> SubscriptionGroupConfig:
 
 
 def readable_topic(node: BrokerContext, name: str) -> TopicConfig:
-    """The topic's configuration; `Refused` 17 without one, `Forbidden` when it has no R."""
+    """Return the topic's configuration.
+
+    Raises `Refused` 17 when the topic does not exist, `Forbidden` when it has no read permission.
+    """
     topic = node.topics.get(name)
     if topic is None:
         raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
@@ -170,7 +177,7 @@ def _check_topic(
 def _set_filter(
     node: BrokerContext, header: AnyPullHeader, group: SubscriptionGroupConfig, request: PullRequest
 ) -> None:
-    """What of the topic this pull wants; the common `*` costs nothing."""
+    """Set the filter of the pull; for the usual `*` there is none."""
     if header.sysFlag & SUBSCRIPTION:
         if header.subscription == SUB_ALL and header.expressionType in ("TAG", None):
             return
@@ -191,7 +198,7 @@ def _set_filter(
 def _registered(
     node: BrokerContext, header: AnyPullHeader, group: SubscriptionGroupConfig
 ) -> SubscriptionData:
-    """The subscription that the group's heartbeats brought."""
+    """Return the subscription that the heartbeats of the group registered; raises `Refused`."""
     name = header.consumerGroup
     members = node.consumers.group(name)
     if members is None:
@@ -215,10 +222,10 @@ def _registered(
 
 
 def make_verifier(matcher: Matcher) -> Callable[[memoryview], bool | None]:
-    """What a read asks of each record, for a filter of its properties.
+    """Make the function that checks a record with a filter on its properties.
 
-    The answer is None once the filter has cost `limits.FILTER_COST_MAX`: the read is to end there,
-    and the client goes on with its next pull. The count then begins again.
+    The function returns None once the filter has cost `limits.FILTER_COST_MAX`. The read ends
+    there, and the client continues with its next pull. The cost then counts from zero again.
     """
     left = limits.FILTER_COST_MAX
 

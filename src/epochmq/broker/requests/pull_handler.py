@@ -1,8 +1,8 @@
-"""Pulling (11, 361): read at once, or be held until a message or the deadline comes.
+"""Handler of pulls (PULL_MESSAGE 11, LITE_PULL_MESSAGE 361), with long polling.
 
-A held request is executed again once it is woken. When only messages came
-that its filter does not want, it goes on waiting behind them: answering would make the client
-ask again at once, for every message of everybody else.
+A pull that finds no message is held until a message arrives or its deadline passes. A woken pull
+is executed again. When all new messages fail its filter, the pull stays held, from behind those
+messages. An answer would make the client pull again at once, for messages of other consumers.
 """
 
 import logging
@@ -33,7 +33,7 @@ CODES = {
     GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
-    # Clients report it and ask again after a pause (3 s in Java), from the same offset.
+    # Clients log the error and pull again after a pause (3 s in Java), from the same offset.
     GetStatus.DAMAGED: ResponseCode.SYSTEM_ERROR,
 }
 _EMPTY = frozenset({GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE})
@@ -43,16 +43,16 @@ NOT_NOW = Reply(ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST] this broker serves no
 
 
 class PullHandler:
-    """Executes pulls of one broker, the first time and when they are woken."""
+    """Executes the pulls of one broker, at arrival and again when held pulls are woken."""
 
     def __init__(self, node: BrokerContext) -> None:
         self._node = node
         self._head = HotReplies().pull_reply_head
         self._woken: list[PullRequest] = []
         self._lost_one = False
-        """Set once an offset could not be kept: said once, not for each of millions of pulls."""
+        """True once an offset could not be committed, so that only the first failure is logged."""
         self.in_turn = False
-        """Set while a turn ends: who is woken then is served by `run_woken` in that turn."""
+        """True while a turn ends: `run_woken` then serves the woken pulls in the same turn."""
         node.arrivals.add(self.arrived)
 
     def pull(
@@ -66,7 +66,11 @@ class PullHandler:
         *,
         binary: bool = False,
     ) -> None:
-        """Serve one pull: answer it or hold it. Refusals are answered too."""
+        """Serve one pull: answer it or hold it; refusals are answered too.
+
+        `version` is the client's version, `now` the monotonic time in ms, `binary` the encoding of
+        the request's header. The pull also commits the client's offset when its flags say so.
+        """
         node = self._node
         try:
             request = admit(node, code, version, header, session, opaque)
@@ -85,7 +89,7 @@ class PullHandler:
             request.deadline = now + min(max(wait, 0), HOLD_MS_MAX)
         if self._is_reset(request):
             self._answer_reset(request)
-            return  # its commit would put the old offset back
+            return  # the client's commit would restore the old offset
         self._execute(request, now, first=True)
         wants_commit = header.sysFlag & COMMIT_OFFSET and header.commitOffset >= 0
         if wants_commit and node.serving.rights.consumes:
@@ -100,7 +104,7 @@ class PullHandler:
                     header.commitOffset,
                     node.clock.wall_ms(),
                 )
-            except Refused as error:  # no second answer: the pull itself was served
+            except Refused as error:  # log only: the pull is answered already
                 if not self._lost_one:
                     self._lost_one = True
                     log.warning("%s: its offset is not kept: %s", session.peer, error.remark)
@@ -123,18 +127,18 @@ class PullHandler:
                 request.suggested_broker = request.slow_broker
         elif not node.serving.is_master and node.group_position.master_address:
             self._answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, result)
-            return  # the master is alive and has more than a replica
+            return  # the master is online and may have more messages
         elif self._may_wait(request, result, now, first) and self._hold(request):
             return
         self._answer(request, code_of(result, request.offset), result)
 
     def _is_far_back(self, result: ReadResult) -> bool:
-        """Whether this lies further back than what counts as read from memory."""
+        """Return whether the messages lie outside the part of the log that counts as memory."""
         lag = self._node.store.pointers.readable - record.offset_at(result.chunks[0], 0)
         return lag > self._node.options.memory_window_bytes
 
     def _may_wait(self, request: PullRequest, result: ReadResult, now: int, first: bool) -> bool:
-        """Whether nothing is there yet, and the client has time."""
+        """Return whether the pull may be held: no message yet, and time until the deadline."""
         if request.deadline <= now or request.session.closed:
             return False
         if first:
@@ -161,7 +165,7 @@ class PullHandler:
     # Waking ----------------------------------------------------------------------------------
 
     def arrived(self, arrivals: Arrivals) -> None:
-        """The store has new readable messages; their waiters are served after this call."""
+        """Wake the pulls that wait for these queues; they are executed after this call."""
         node = self._node
         woken = self._woken
         before = len(woken)
@@ -180,11 +184,11 @@ class PullHandler:
             self._again(woken, self._node.clock.now_ms())
 
     def expire(self, now: int) -> None:
-        """Answer the requests whose time is over."""
+        """Execute the pulls whose deadline has passed again, and answer them."""
         self._again(self._node.long_poll.expire(now), now)
 
     def answer_all(self, now: int) -> None:
-        """Answer everybody who waits, before a stop."""
+        """Answer every held pull, before a stop."""
         requests = self._node.long_poll.pop_all()
         for request in requests:
             request.deadline = 0
@@ -241,7 +245,7 @@ class PullHandler:
         return self._node.offsets.has_reset(request.group, request.topic, request.queue_id)
 
     def _answer_reset(self, request: PullRequest) -> None:
-        """An admin moved the group's offset here: the client is to go on from there."""
+        """Answer PULL_OFFSET_MOVED with the offset that an administrator set for the group."""
         node = self._node
         offset = node.offsets.pop_reset(request.group, request.topic, request.queue_id)
         low, high = node.store.queue_bounds(request.topic, request.queue_id)
@@ -266,7 +270,7 @@ class PullHandler:
 
 
 def code_of(result: ReadResult, asked_offset: int) -> ResponseCode:
-    """The response code of a read."""
+    """Return the response code for a read that began at queue offset `asked_offset`."""
     if result.status in _EMPTY:
         if asked_offset != 0:
             return ResponseCode.PULL_OFFSET_MOVED

@@ -1,4 +1,4 @@
-"""Looking messages up: by key 12, by place 33, and units of a queue 321."""
+"""Queries of messages and queues: by key 12, by log offset 33, queue units 321, bounds 29 to 32."""
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
@@ -30,10 +30,10 @@ _LOOK_BYTES = 1024 * 1024
 
 
 def handle_query(node: BrokerContext, command: Command, session: Session, now: int) -> Held:
-    """QUERY_MESSAGE 12: by a key or the unique key, within store times; 22 when there is none.
+    """Search messages by key or unique key (QUERY_MESSAGE 12), within store times in wall ms.
 
-    Index entries are hashes: the client compares the keys itself. Answered when the search is over,
-    which may take many turns of the loop.
+    The index holds hashes, so the client must compare the keys. Returns `HELD` and answers when the
+    search is complete, possibly many turns of the event loop later; 22 when nothing is found.
     """
     header = decode_header(QueryMessageHeader, command.ext)
     options = node.options
@@ -64,7 +64,7 @@ def _answer(found: IndexResult | None) -> Reply:
 
 
 def _within(records: list[memoryview]) -> list[Buffer]:
-    """As many of the records as fit into one frame."""
+    """Return as many records as fit into one frame."""
     chunks: list[Buffer] = []
     room = _ANSWER_BYTES_MAX
     for found in records:
@@ -76,7 +76,7 @@ def _within(records: list[memoryview]) -> list[Buffer]:
 
 
 def handle_view(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """VIEW_MESSAGE_BY_ID 33: the record at a log position; 1 when none starts there."""
+    """Answer the record at a log offset (VIEW_MESSAGE_BY_ID 33); 1 when no record begins there."""
     offset = decode_header(ViewMessageHeader, command.ext).offset
     found = node.store.message_at(offset) if offset >= 0 else None
     if found is None:
@@ -88,7 +88,7 @@ def handle_view(node: BrokerContext, command: Command, session: Session, now: in
 def handle_consume_queue(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply:
-    """QUERY_CONSUME_QUEUE 321: units from an index on, and what a group's filter would be."""
+    """Answer queue units from an index on, and a group's filter (QUERY_CONSUME_QUEUE 321)."""
     header = decode_header(QueryConsumeQueueHeader, command.ext)
     topic, queue_id = header.topic, header.queueId
     low, high = node.store.queue_bounds(topic, queue_id)
@@ -106,7 +106,7 @@ def handle_consume_queue(
 def _units(
     node: BrokerContext, topic: str, queue_id: int, index: int, count: int
 ) -> list[ConsumeQueueData]:
-    """Units are seen through the records they point to: what nobody may read is not shown."""
+    """Return units of the queue, read through their records: unreadable records have none."""
     rows: list[ConsumeQueueData] = []
     while len(rows) < count:
         codes: list[int] = []
@@ -129,7 +129,7 @@ def _units(
 
 
 def _places(chunk: memoryview) -> list[tuple[int, int]]:
-    """(log offset, size) of each record in a view."""
+    """Return (log offset, size) of each record in the chunk."""
     places = []
     at = 0
     while at < len(chunk):
@@ -153,7 +153,7 @@ def _describe_filter(
 
 
 # Queue bounds --------------------------------------------------------------------------------
-# Where queues begin and end, and what they held when: 29 to 32.
+# Bounds and store times of queues: 29 to 32.
 
 
 _UPPER = "UPPER"
@@ -161,7 +161,10 @@ _BOUNDARIES = ("LOWER", _UPPER)
 
 
 def handle_search(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """SEARCH_OFFSET_BY_TIMESTAMP 29: the first message at or after a time; 0 for no queue."""
+    """Answer the first message at or after a time (SEARCH_OFFSET_BY_TIMESTAMP 29).
+
+    The answer is 0 for an unknown queue.
+    """
     header = decode_header(SearchOffsetHeader, command.ext)
     boundary = (header.boundaryType or "LOWER").upper()
     if boundary not in _BOUNDARIES:
@@ -174,15 +177,16 @@ def handle_search(node: BrokerContext, command: Command, session: Session, now: 
 
 
 def handle_max(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """GET_MAX_OFFSET 30: one past the last message; 0 for no queue."""
+    """Answer the offset after the last message (GET_MAX_OFFSET 30); 0 for an unknown queue."""
     header = decode_header(GetMaxOffsetHeader, command.ext)
     return Reply(header=OffsetResponseHeader(max_offset(node, header.topic, header.queueId)))
 
 
 def handle_min(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """GET_MIN_OFFSET 31: the first message there is; -1 for a topic that does not exist.
+    """Answer the offset of the first message (GET_MIN_OFFSET 31).
 
-    And for an empty queue of a topic with batch queues, as RocketMQ answers.
+    As in RocketMQ the answer is -1 for an unknown topic, and for an empty queue of a topic with
+    batch queues.
     """
     header = decode_header(GetMinOffsetHeader, command.ext)
     low, high = node.store.queue_bounds(header.topic, header.queueId)
@@ -192,19 +196,19 @@ def handle_min(node: BrokerContext, command: Command, session: Session, now: int
 
 
 def handle_earliest(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """GET_EARLIEST_MSG_STORETIME 32: wall ms of the first message; -1 when there is none."""
+    """Answer the store time of the first message (GET_EARLIEST_MSG_STORETIME 32); -1 for none."""
     header = decode_header(GetEarliestStoreTimeHeader, command.ext)
     time = earliest_time(node, header.topic, header.queueId)
     return Reply(header=TimestampResponseHeader(time))
 
 
 def max_offset(node: BrokerContext, topic: str, queue_id: int) -> int:
-    """One past the last message that may be read."""
+    """Return the offset after the last readable message."""
     return max(0, node.store.queue_bounds(topic, queue_id)[1])
 
 
 def earliest_time(node: BrokerContext, topic: str, queue_id: int) -> int:
-    """Store time of the queue's first message; -1 when there is none."""
+    """Return the store time (wall ms) of the queue's first message; -1 when there is none."""
     low, high = node.store.queue_bounds(topic, queue_id)
     return node.store.store_time(topic, queue_id, low) if low < high else -1
 

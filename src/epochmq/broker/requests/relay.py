@@ -1,4 +1,4 @@
-"""Questions that only a client can answer, passed on to it: 223, 307, 309."""
+"""Requests that the broker passes on to a client, and the client's answers: 223, 307, 309."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ STATUS_TIMEOUT_MS = 5_000
 def handle_running_info(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """GET_CONSUMER_RUNNING_INFO 307: what one client says of itself."""
+    """Answer a client's own state (GET_CONSUMER_RUNNING_INFO 307)."""
     header = decode_header(GetConsumerRunningInfoHeader, command.ext)
     member = _member(node, header.consumerGroup, header.clientId)
     return _relay(command, session, member, command.ext or {}, b"")
@@ -40,7 +40,7 @@ def handle_running_info(
 def handle_consume_directly(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """CONSUME_MESSAGE_DIRECTLY 309: one client consumes one stored message now."""
+    """Let one client consume one stored message now (CONSUME_MESSAGE_DIRECTLY 309)."""
     header = decode_header(ConsumeDirectlyHeader, command.ext)
     member = _member(node, header.consumerGroup, header.clientId or "")
     ext = {**(command.ext or {}), "brokerName": node.options.broker_name}
@@ -81,7 +81,7 @@ def _member(node: BrokerContext, group: str, client_id: str) -> ClientMember:
 def _relay(
     command: Command, session: Session, member: ClientMember, ext: Mapping[str, str], body: bytes
 ) -> Held:
-    """Pass the request on; the asker gets the client's answer, or 207 when none came in time."""
+    """Send the request to the client and return its answer; 207 after a timeout."""
 
     def answered(response: Command | None) -> None:
         if response is not None:
@@ -101,9 +101,10 @@ def _relay(
 def handle_status(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223: the offsets each client has in its memory.
+    """Answer the offsets in the memory of clients (INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223).
 
-    Answered when the last of them answered or did not in time; silent ones are left out.
+    The answer is sent when each client has answered or timed out; clients without an answer are
+    left out.
     """
     header = decode_header(GetConsumerStatusHeader, command.ext)
     group = node.consumers.group(header.group)
@@ -125,7 +126,7 @@ def handle_status(
 
 @dataclass
 class _Survey:
-    """Answers of several clients to one question."""
+    """Collects the answers of several clients to one request."""
 
     command: Command
     session: Session
@@ -145,7 +146,7 @@ class _Survey:
                 body = decode_answer(ConsumerStatusBody, answer.body)
                 self.tables[client_id] = body.message_queue_table
             except HeaderError:
-                pass  # One client's nonsense leaves it out of the survey.
+                pass  # A client whose answer cannot be decoded is left out.
         self.missing -= 1
         if self.missing == 0:
             self.session.answer(self.command, ok(ConsumerStatusBody(consumer_table=self.tables)))

@@ -1,4 +1,4 @@
-"""Replicas and roles over the wire: 905 to 908, 1007, 1008."""
+"""Replication and role requests between brokers and controllers: 905 to 908, 1007, 1008."""
 
 from epochmq.base.errors import Refused
 from epochmq.broker.context.broker_context import BrokerContext
@@ -18,13 +18,17 @@ from epochmq.wire.session import Session
 
 
 def handle_exchange(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """EXCHANGE_BROKER_HA_INFO 906: where the master is reached by replicas.
+    """Exchange addresses of master and slave (EXCHANGE_BROKER_HA_INFO 906).
 
-    A Java slave cannot do without the flush offset, so it is in every answer. With an address it is
-    a master that tells a slave where it is. A slave that only asks its master may have stood in for
-    it: the master asks back. It is told so once we are among the members: before that it could not
-    take anything back. Another slave that is to stand in asks as well, and waits until we cease: we
-    ask the name servers now.
+    A request with `masterHaAddress` comes from a master that tells a slave its address. A request
+    without it comes from a slave: a master answers with its addresses. The sender may have been an
+    acting master, so the master then also queries its group (`hint`).
+
+    A broker that is not master answers with two flags. `stoodIn`: it was an acting master, and the
+    master has not copied its progress back yet. It says so only once it is registered, because
+    earlier the master could copy nothing. `standsIn`: it is an acting master now; it also queries
+    the name servers, because another slave that is to replace it waits until it stops. Each answer
+    has the flush offset, which a Java slave requires.
     """
     header = decode_header(ExchangeHAInfoHeader, command.ext)
     if header.masterHaAddress is not None:
@@ -53,9 +57,10 @@ def handle_exchange(node: BrokerContext, command: Command, session: Session, now
 
 
 def _returning(node: BrokerContext, replica: GroupStatus, header: ExchangeHAInfoHeader) -> Reply:
-    """A master announces its return; one of RocketMQ's says nothing of a hand-over, and means it.
+    """Process the announcement of a returning master.
 
-    Its flush offset is shown by 907 only.
+    RocketMQ's masters send no `handOver`, which counts as true. The master's flush offset is only
+    shown by 907.
     """
     wanted = node.options.sync_master_flush_offset_when_startup and not node.serving.is_master
     if wanted and not node.master_flush_offset:
@@ -69,9 +74,9 @@ def _returning(node: BrokerContext, replica: GroupStatus, header: ExchangeHAInfo
 
 
 def handle_smallest_id(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """NOTIFY_MIN_BROKER_ID_CHANGE 905, one-way: no more than a reason to ask at once.
+    """Query the group at once (NOTIFY_MIN_BROKER_ID_CHANGE 905, one-way).
 
-    Whoever reaches the port can send it, so what it says is not believed.
+    Any peer can send this request, so its content is not trusted.
     """
     if node.replica is not None:
         node.replica.hint()
@@ -79,7 +84,7 @@ def handle_smallest_id(node: BrokerContext, command: Command, session: Session, 
 
 
 def handle_ha_status(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """GET_BROKER_HA_STATUS 907."""
+    """Answer the state of replication (GET_BROKER_HA_STATUS 907)."""
     info = node.replica.ha_status() if node.replica is not None else HARuntimeInfo(master=True)
     info.master = node.serving.is_master
     info.master_commit_log_max_offset = node.store.pointers.appended
@@ -90,7 +95,7 @@ def handle_ha_status(node: BrokerContext, command: Command, session: Session, no
 def handle_reset_flush_offset(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply:
-    """RESET_MASTER_FLUSH_OFFSET 908: shown by 907, used for nothing, as upstream."""
+    """Store the master's flush offset (RESET_MASTER_FLUSH_OFFSET 908), which only 907 shows."""
     header = decode_header(ResetMasterFlushOffsetHeader, command.ext)
     if not node.serving.is_master:
         node.note_master_flush_offset(header.masterFlushOffset)
@@ -98,7 +103,7 @@ def handle_reset_flush_offset(
 
 
 def handle_epochs(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """GET_BROKER_EPOCH_CACHE 1007; refused without a controller, as by 5.3."""
+    """Answer the epochs of the log (GET_BROKER_EPOCH_CACHE 1007); 1 without controller mode."""
     options = node.options
     if node.replica is None or not options.enable_controller_mode:
         raise Refused(
@@ -116,9 +121,10 @@ def handle_epochs(node: BrokerContext, command: Command, session: Session, now: 
 
 
 def handle_role_changed(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """NOTIFY_BROKER_ROLE_CHANGED 1008: an answer tells the controller that it was heard.
+    """Query the controllers at once (NOTIFY_BROKER_ROLE_CHANGED 1008).
 
-    Whoever reaches the port can send it, so it is no more than a reason to ask the controllers.
+    Any peer can send this request, so its content is not trusted. The answer tells the controller
+    that the notice arrived.
     """
     if node.replica is None or not node.options.enable_controller_mode:
         raise Refused(ResponseCode.SYSTEM_ERROR, "this broker is not in controller mode")

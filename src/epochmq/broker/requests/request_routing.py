@@ -1,9 +1,9 @@
-"""The table of requests: who may ask what, how large, on which port, and who answers.
+"""Request routing: access class, body size limit, ports and role check of each request code.
 
-Every request code the protocol knows has a row; a code without one stops the start (and a test),
-so that nothing is ever served without a permission class having been chosen for it. Rows whose
-access is ELSEWHERE are answered "not supported" (3) by this broker: they belong to name servers,
-controllers and clients, or to parts of RocketMQ that are not served.
+Every request code of the protocol has a row in `ROWS`. A code without a row stops the start (and
+fails a test), so that no request is served without an access class. Rows with access ELSEWHERE are
+answered "not supported" (3): they belong to name servers, controllers and clients, or to parts of
+RocketMQ that EpochMQ does not have.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,41 +23,41 @@ from epochmq.wire.session import Session
 
 
 class Access(Enum):
-    """What a user must be allowed to, once there are users."""
+    """The permission that a request needs, once there are users."""
 
     PUBLISH = auto()
-    """Send to the topic named."""
+    """Send to the named topic."""
     SUBSCRIBE = auto()
-    """Read the topic, or speak for the group, that is named."""
+    """Read the named topic, or act for the named group."""
     CLIENT = auto()
-    """Be a client at all."""
+    """Be a client."""
     INSPECT = auto()
-    """Look at the broker's state."""
+    """Read the broker's state."""
     ADMIN = auto()
-    """Change the broker's state; wants cluster scope and leaves a line in the audit log."""
+    """Change the broker's state; needs cluster scope and is logged in the audit log."""
     PEER = auto()
     """Be a broker of the same cluster."""
     ELSEWHERE = auto()
-    """Not asked of a broker, or not served."""
+    """Not for brokers, or not supported."""
 
 
 class Needs(Enum):
-    """What the broker's role must allow for a request (`roles.py`)."""
+    """What the broker's role must allow for a request (`broker/serving/roles.py`)."""
 
     NOTHING = auto()
     TABLES = auto()
-    """Its tables are the group's: not while it takes over what happened without it (INV-29)."""
+    """Its tables are valid for the group: not while it copies changes made without it (INV-29)."""
     SERVING = auto()
-    """It has a place in its group and may be asked; a fenced broker's figures may be old."""
+    """It is a registered member of its group; the data of a fenced broker may be old."""
     CONSUMING = auto()
-    """It is the master, or stands in for it: consumers' offsets, locks and pops are its to keep."""
+    """It is the master or an acting master, which keeps offsets and locks and serves pops."""
     WRITING = auto()
-    """It is the master: what is changed here reaches the replicas from here."""
+    """It is the master: changes made here are copied to the replicas."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """One request code. `fast_port`: whether the second port (VIP) serves it too."""
+    """The rules for one request code; `fast_port` says whether the VIP port serves it too."""
 
     access: Access
     body_bytes_max: int
@@ -118,7 +118,7 @@ ROWS: dict[Code, RequestRow] = {
         needs=Needs.CONSUMING,
     ),
     **_rows(Access.SUBSCRIBE, 4 * MIB, Code.UNLOCK_BATCH_MQ),
-    # Whose locks they are the handler says: any member of the group may be asked for its vote.
+    # The handler checks the role: a request for a vote is answered by any member of the group.
     **_rows(Access.SUBSCRIBE, 4 * MIB, Code.LOCK_BATCH_MQ, needs=Needs.SERVING),
     **_rows(
         Access.CLIENT, MIB,
@@ -158,7 +158,7 @@ ROWS: dict[Code, RequestRow] = {
     ),
     **_rows(Access.INSPECT, MIB, Code.GET_BROKER_HA_STATUS, Code.GET_BROKER_EPOCH_CACHE),
     **_rows(Access.INSPECT, 0, Code.LOG_DIGESTS, fast_port=False),
-    # Every topic's messages at once: not for those who may read one of them.
+    # The log has the messages of all topics: read permission for one topic is not enough.
     **_rows(Access.ADMIN, 0, Code.LOG_READ, fast_port=False),
     **_rows(
         Access.PEER, MIB,
@@ -174,7 +174,7 @@ ROWS: dict[Code, RequestRow] = {
     ),
     **_rows(
         Access.ELSEWHERE, 0,
-        # Codes nobody uses any more.
+        # Unused codes.
 
         Code.QUERY_BROKER_OFFSET, Code.TRIGGER_DELETE_FILES,
         Code.GET_TOPIC_CONFIG_LIST, Code.GET_TOPIC_NAME_LIST, Code.SUSPEND_CONSUMER,
@@ -182,11 +182,11 @@ ROWS: dict[Code, RequestRow] = {
         Code.RESET_CONSUMER_OFFSET_IN_BROKER, Code.ADJUST_CONSUMER_THREAD_POOL,
         Code.WHO_CONSUME_THE_MESSAGE, Code.REGISTER_FILTER_SERVER,
         Code.REGISTER_MESSAGE_FILTER_CLASS,
-        # Asked of clients.
+        # Requests to clients.
         Code.CHECK_TRANSACTION_STATE, Code.NOTIFY_CONSUMER_IDS_CHANGED,
         Code.RESET_CONSUMER_CLIENT_OFFSET, Code.GET_CONSUMER_STATUS_FROM_CLIENT,
         Code.PUSH_REPLY_MESSAGE_TO_CLIENT,
-        # Asked of name servers.
+        # Requests to name servers.
         Code.GET_CLIENT_CONFIG, Code.PUT_KV_CONFIG, Code.GET_KV_CONFIG, Code.DELETE_KV_CONFIG,
         Code.REGISTER_BROKER, Code.UNREGISTER_BROKER, Code.GET_ROUTEINFO_BY_TOPIC,
         Code.GET_BROKER_CLUSTER_INFO, Code.WIPE_WRITE_PERM_OF_BROKER,
@@ -196,7 +196,7 @@ ROWS: dict[Code, RequestRow] = {
         Code.GET_HAS_UNIT_SUB_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
         Code.UPDATE_NAMESRV_CONFIG, Code.GET_NAMESRV_CONFIG, Code.QUERY_DATA_VERSION,
         Code.ADD_WRITE_PERM_OF_BROKER, Code.GET_BROKER_MEMBER_GROUP, Code.BROKER_HEARTBEAT,
-        # Asked of controllers.
+        # Requests to controllers.
         Code.CONTROLLER_ALTER_SYNC_STATE_SET, Code.CONTROLLER_ELECT_MASTER,
         Code.CONTROLLER_REGISTER_BROKER, Code.CONTROLLER_GET_REPLICA_INFO,
         Code.CONTROLLER_GET_METADATA_INFO, Code.CONTROLLER_GET_SYNC_STATE_DATA,
@@ -209,7 +209,7 @@ ROWS: dict[Code, RequestRow] = {
         Code.ADD_BROKER, Code.REMOVE_BROKER,
         # POP.
         Code.POP_ROLLBACK,
-        # Users and policies, of both generations.
+        # Users and access policies (ACL 1.0 and 2.0).
         Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.DELETE_ACL_CONFIG,
         Code.GET_BROKER_CLUSTER_ACL_INFO, Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
         Code.GET_BROKER_CLUSTER_ACL_CONFIG, Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER,
@@ -225,7 +225,10 @@ ROWS: dict[Code, RequestRow] = {
 
 
 def bind(node: BrokerContext, more: Mapping[int, Handler]) -> dict[int, Handler]:
-    """The handlers of this broker by code, each behind its row's checks. `OurBug` for a hole."""
+    """Return the handlers of this broker by code, each behind the checks of its row.
+
+    Raises `OurBug` when rows and handlers do not match.
+    """
     handlers: dict[int, Handler] = dict(more)
     for code, handler in REQUEST_TABLE.items():
         if code in handlers:
@@ -236,7 +239,7 @@ def bind(node: BrokerContext, more: Mapping[int, Handler]) -> dict[int, Handler]
 
 
 def check_complete(handled: Iterable[int]) -> None:
-    """`OurBug` unless every code has a row, and exactly the rows served have a handler."""
+    """Raise `OurBug` unless every code has a row and exactly the served codes have a handler."""
     unclassified = [code.name for code in Code if code not in ROWS]
     if unclassified:
         raise OurBug(f"request codes without a row: {', '.join(unclassified)}")
@@ -255,7 +258,7 @@ def _with_node(node: BrokerContext, handler: NodeHandler) -> Handler:
 
 
 def check_role(node: BrokerContext, row: RequestRow) -> None:
-    """`Refused` unless the broker's role, at this moment, allows the request."""
+    """Raise `Refused` unless the broker's present role allows the request."""
     if row.needs is Needs.NOTHING:
         return
     if node.serving.role is Role.PRE_ONLINE:
@@ -289,7 +292,7 @@ def check_role(node: BrokerContext, row: RequestRow) -> None:
 
 
 def _guarded(node: BrokerContext, row: RequestRow, handler: Handler) -> Handler:
-    """`handler` behind the checks that need the row and the role only."""
+    """Wrap `handler` with the checks of its row: port, body size and role."""
 
     def handle(command: Command, session: Session, now: int) -> Reply | Held:
         if session.fast_port and not row.fast_port:

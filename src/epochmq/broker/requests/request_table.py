@@ -1,4 +1,4 @@
-"""All request codes off the message path, by handler; send and pull are the dispatcher's own."""
+"""Table of all request handlers except send and pull, which the dispatcher calls itself."""
 
 from epochmq.broker.requests import (
     assignment_handlers,

@@ -1,9 +1,10 @@
-"""How a broker is doing: GET_BROKER_RUNTIME_INFO 28, under upstream's keys.
+"""Runtime information and figures of a broker: GET_BROKER_RUNTIME_INFO 28, with RocketMQ's keys.
 
-Keys of thread-pool queues and page-cache locks stay, as 0: tools print them, and there are none.
-Ours: `epochmqVersion`, `epochmqAppend` (the native code or Python), `storeFenced` (why nothing more
-is written, or nothing), `storeDiskFull`, `epochmqEscape...` (what goes to other masters, ADR 0051),
-and what the process tells of itself (`runtime/process.py`).
+Keys of thread-pool queues and page-cache locks exist with the value 0, because tools print them;
+EpochMQ has neither. Its own keys are `epochmqVersion`, `epochmqAppend` (native code or Python),
+`storeFenced` (why the store writes nothing more, or empty), `storeDiskFull`, `epochmqEscape...`
+(what is forwarded to other masters, ADR 0051), and the figures of the process
+(`runtime/process.py`).
 """
 
 from epochmq import __version__
@@ -39,12 +40,12 @@ _DAY_MS, _HOUR_MS, _MINUTE_MS, _SECOND_MS = 86_400_000, 3_600_000, 60_000, 1_000
 
 
 def handle_runtime_info(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """28: everything is text; rates are three numbers, over 10 s, 1 min and 10 min."""
+    """Answer all figures as text (28); rates are three numbers, over 10 s, 1 min and 10 min."""
     return ok(KVTable(runtime_info(node)))
 
 
 def runtime_info(node: BrokerContext) -> dict[str, str]:
-    """The whole table, keys sorted."""
+    """Return the whole table, with sorted keys."""
     table = {**_ZERO, **_identity(node), **_traffic(node), **_log(node), **_delays(node)}
     table |= {**_place(node), **_timer(node), **node.escape_figures(node.clock.now_ms())}
     table |= node.ports.process_figures()
@@ -65,7 +66,7 @@ def _identity(node: BrokerContext) -> dict[str, str]:
 
 
 def _place(node: BrokerContext) -> dict[str, str]:
-    """EpochMQ's own: role, epochs and set, and what membership and replication add."""
+    """Return EpochMQ's figures of role, epochs and sync-state set, and those of replication."""
     place = node.group_position
     table = {
         "epochmqRole": _role(node),
@@ -82,8 +83,10 @@ def _place(node: BrokerContext) -> dict[str, str]:
 
 
 def _damage(node: BrokerContext) -> dict[str, str]:
-    """Damaged ranges of the log: found since the start, repaired, and waiting with the first;
-    blocks that differ from those of another replica."""
+    """Return figures of damaged ranges of the log: found since the start, repaired, waiting.
+
+    The figures also count blocks that differ from those of another replica.
+    """
     damage, differences = node.store.damage, node.differences
     return {
         "epochmqDamageFound": str(damage.found),
@@ -98,7 +101,7 @@ def _damage(node: BrokerContext) -> dict[str, str]:
 
 
 def _role(node: BrokerContext) -> str:
-    """A master past its lease is none."""
+    """Return the name of the role; FENCED for a master whose lease is over."""
     fenced = node.serving.is_master and not node.serving.rights.registers
     return "FENCED" if fenced else node.serving.role.name
 
@@ -156,7 +159,7 @@ def _log_path(node: BrokerContext) -> str:
 
 
 def _delays(node: BrokerContext) -> dict[str, str]:
-    """How far each delay level is, and how far it could be."""
+    """Return for each delay level the delivered offset and the end of its queue."""
     return {
         f"scheduleMessageOffset_{level}": (
             f"{offset},{node.store.queue_bounds(names.SCHEDULE_TOPIC, level - 1)[1]}"
@@ -166,7 +169,7 @@ def _delays(node: BrokerContext) -> dict[str, str]:
 
 
 def _timer(node: BrokerContext) -> dict[str, str]:
-    """How far behind (seconds, messages), how many wait, and rates over 10 s."""
+    """Return how far the timer is behind (seconds, messages), what waits, and rates over 10 s."""
     timer = node.timer
     if timer is None:
         return {}
@@ -182,7 +185,7 @@ def _timer(node: BrokerContext) -> dict[str, str]:
 
 
 def span_text(span_ms: int) -> str:
-    """A span as upstream writes it."""
+    """Format a duration in ms as RocketMQ does."""
     days, rest = divmod(span_ms, _DAY_MS)
     hours, rest = divmod(rest, _HOUR_MS)
     minutes, rest = divmod(rest, _MINUTE_MS)
@@ -190,7 +193,7 @@ def span_text(span_ms: int) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """A number of bytes for people, in powers of 1024."""
+    """Format a number of bytes with a unit, in powers of 1024."""
     if count < 1024:
         return f"{count} B"
     power = min((count.bit_length() - 1) // 10, len(_UNITS))

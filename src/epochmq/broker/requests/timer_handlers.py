@@ -1,7 +1,8 @@
-"""RECALL_MESSAGE 370: take a message for an exact time back, by the handle its send was answered.
+"""Timed messages: RECALL_MESSAGE 370 cancels one by its recall handle; timer tables 60 and 61.
 
-Checks, codes and what is written are RocketMQ 5.3.3's: a cancellation of the same topic that hangs
-in the same slot (`delay/timed.py`). It is answered once it is held.
+Checks, codes and the written record are those of RocketMQ 5.3.3. The record is a cancellation with
+the same topic, in the same slot of the timer (`broker/delay/timed.py`). The answer is sent when the
+record is stored.
 """
 
 from collections.abc import Sequence
@@ -31,6 +32,10 @@ BODY = b"0"
 
 
 def handle_recall(node: BrokerContext, command: Command, session: Session, now: int) -> Held:
+    """Cancel a timed message by its recall handle (RECALL_MESSAGE 370).
+
+    Returns `HELD` and answers when the cancellation is stored; raises `Refused`.
+    """
     header = decode_header(RecallHeader, command.ext)
     _check_broker(node)
     if header.topic not in node.topics:
@@ -55,7 +60,7 @@ def handle_recall(node: BrokerContext, command: Command, session: Session, now: 
 
 
 def _check_broker(node: BrokerContext) -> None:
-    """`Refused` where nothing can be recalled now."""
+    """Raise `Refused` when this broker cannot recall messages now."""
     options = node.options
     if not options.recall_message_enable:
         raise Refused(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
@@ -72,7 +77,10 @@ def _check_broker(node: BrokerContext) -> None:
 
 
 def _checked(node: BrokerContext, header: RecallHeader) -> RecallHandle:
-    """The handle, which is one of this broker's and still in time; `Refused` 604 else."""
+    """Parse and check the recall handle.
+
+    Raises `Refused` 604 when it is invalid, of another broker, or when its time is past.
+    """
     try:
         handle = parse(header.recallHandle)
     except PeerError as error:
@@ -111,20 +119,23 @@ def _cancellation(handle: RecallHandle, group: str | None, session: Session, wal
 
 
 # Timer ---------------------------------------------------------------------------------------
-# How far the timer is: GET_TIMER_CHECK_POINT 60, GET_TIMER_METRICS 61.
+# Progress of the timer: GET_TIMER_CHECK_POINT 60, GET_TIMER_METRICS 61.
 #
-# Replicas ask both, and a returning master asks who stood in for it.
+# Replicas send both requests to their master; a returning master sends them to the acting master.
 
 
 def handle_check_point(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """60: 56 bytes, and what our own replicas read behind them
-    (`store/timer/timer_checkpoint.py`)."""
+    """Answer the timer's check point (GET_TIMER_CHECK_POINT 60).
+
+    The body has RocketMQ's 56 bytes, and more for EpochMQ's replicas
+    (`store/timer/timer_checkpoint.py`).
+    """
     body = _timer(node, "The checkpoint is null").progress.answer()
     return stamped(command, (body[:32] + body[56:]).hex(), lambda: body)
 
 
 def handle_metrics(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """61: how many messages of each topic wait."""
+    """Answer how many timed messages of each topic wait (GET_TIMER_METRICS 61)."""
     metrics = _timer(node, "The timerMessageStore is null").driver.metrics
     return stamped(command, f"{node.started_wall_ms}.{metrics.updates}", metrics.encode)
 

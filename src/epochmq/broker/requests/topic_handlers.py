@@ -1,6 +1,6 @@
-"""Topic administration: 17, 18, 21, 215, 351.
+"""Administration of topics: create, change, read and delete (17, 18, 21, 215, 351).
 
-The incremental registration that follows a change is the service's: it takes `topics.changed`.
+The service registers changed topics with the name servers; it reads `topics.changed`.
 """
 
 import msgspec
@@ -25,11 +25,14 @@ from epochmq.wire.headers.topic_headers import (
 from epochmq.wire.session import Session
 
 _POP_RETRY_MARKS = ("_", "+")
-"""Between group and topic in the retry topics of POP, versions 1 and 2."""
+"""Separators of group and topic in the names of POP retry topics, versions 1 and 2."""
 
 
 def handle_update(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """UPDATE_AND_CREATE_TOPIC 17; 1 for a bad name, number, attribute or a system topic."""
+    """Create or change a topic (UPDATE_AND_CREATE_TOPIC 17).
+
+    Raises `Refused` 1 for an invalid name, number or attribute, and for a system topic.
+    """
     header = decode_header(CreateTopicHeader, command.ext)
     config = TopicConfig(
         topic_name=header.topic,
@@ -47,7 +50,10 @@ def handle_update(node: BrokerContext, command: Command, session: Session, now: 
 
 
 def handle_update_list(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """UPDATE_AND_CREATE_TOPIC_LIST 18 (5.3): all of them, or none when one is bad."""
+    """Create or change topics (UPDATE_AND_CREATE_TOPIC_LIST 18, from 5.3 on).
+
+    If one is invalid, none is changed.
+    """
     topics = decode_body(TopicConfigList, command.body).topic_config_list
     for config in topics:
         _check(node, config, config.attributes)
@@ -73,7 +79,7 @@ def _check_not_system(node: BrokerContext, topic: str) -> None:
 def handle_get_all(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
-    """GET_ALL_TOPIC_CONFIG 21."""
+    """Answer all topics (GET_ALL_TOPIC_CONFIG 21); a replica may wait for changes."""
 
     def answer() -> Reply:
         topics = node.topics
@@ -84,14 +90,14 @@ def handle_get_all(
 
 
 def handle_get(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """GET_TOPIC_CONFIG 351; 17 when there is none."""
+    """Answer one topic (GET_TOPIC_CONFIG 351); 17 when there is none."""
     return ok(known_topic(node, decode_header(GetTopicConfigHeader, command.ext).topic))
 
 
 def handle_delete(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
-    """DELETE_TOPIC_IN_BROKER 215: the topic, its offsets, its messages, its POP retry topics.
+    """Delete a topic, its offsets, messages and POP retry topics (DELETE_TOPIC_IN_BROKER 215).
 
-    Deleting what is not there is a success, so that a tool may repeat it.
+    Deleting an unknown topic succeeds, so that a tool can repeat the request.
     """
     topic = decode_header(DeleteTopicHeader, command.ext).topic
     names.check_topic(topic)
@@ -110,7 +116,7 @@ def handle_delete(node: BrokerContext, command: Command, session: Session, now: 
 
 
 def delete_topic(node: BrokerContext, topic: str) -> None:
-    """Everything the broker has of a topic goes."""
+    """Delete everything that the broker has of a topic."""
     wall = node.clock.wall_ms()
     node.topics.delete(topic, wall)
     node.offsets.drop_topic(topic, wall)
