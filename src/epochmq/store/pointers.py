@@ -1,14 +1,14 @@
-"""The log's pointers and the order they keep (INV-11).
+"""The commit log's positions (start, confirmed, synced ...) and their order (INV-11).
 
 `start <= dispatched <= confirmed <= appended` and `synced <= appended`; `synced` and `confirmed`
-are not ordered. Nothing beyond `readable` is ever shown to a reader.
+have no fixed order. Readers see nothing at or beyond `readable`.
 """
 
 from epochmq.base.errors import check
 
 
 class Pointers:
-    """Byte positions in the commit log; moved by the store only."""
+    """Byte offsets in the commit log; only the store moves them."""
 
     __slots__ = ("appended", "confirmed", "dispatched", "reads_bounded", "start", "synced")
 
@@ -28,13 +28,13 @@ class Pointers:
 
     @property
     def readable(self) -> int:
-        """Readers see the log up to here."""
+        """Offset up to which readers see the log."""
         if self.dispatched < self.confirmed or not self.reads_bounded:
             return self.dispatched
         return self.confirmed
 
     def check_order(self) -> None:
-        """INV-11; a breach is our bug. One comparison as long as all is well."""
+        """Check INV-11; a violation is a bug of ours. One comparison in the normal case."""
         if not (
             self.start <= self.dispatched <= self.confirmed <= self.appended
             and self.synced <= self.appended
