@@ -119,7 +119,9 @@ class CommitLog:
         return self.make_ready if self.ready is None and self.end == self.active_end else None
 
     def make_ready(self) -> bool:
-        """Create the next file ahead; return False if it exists. Raises `DiskFull`, `DiskFailed`."""
+        """Create the next file ahead; return False if it exists. Raises `DiskFull`,
+        `DiskFailed`.
+        """
         if self.ready is not None:
             return False
         self.ready = self._make(self.active_end)
@@ -208,7 +210,9 @@ class CommitLog:
         self._disk.sync_dir(self._folder)
 
     def restart_step(self, offset: int) -> Step:
-        """Return the blocking step that deletes all files; call `restarted` on the loop afterwards."""
+        """Return the blocking step that deletes all files; call `restarted` on the loop
+        afterwards.
+        """
         ready = [] if self.ready is None else [self.ready.path]
         paths = ready + [segment.path for segment in reversed(self.segments)]
 

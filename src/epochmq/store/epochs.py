@@ -181,7 +181,9 @@ class EpochFile:
         self.cut_prefix(log_start)
 
     def adopt(self, master: Sequence[tuple[int, ...]], point: int) -> None:
-        """Take over the master's epochs below `point`, empty ones too (S07): both logs agree there."""
+        """Take over the master's epochs below `point`, empty ones too (S07): both logs agree
+        there.
+        """
         theirs = [EpochEntry(entry[0], entry[1]) for entry in master if entry[1] < point]
         if not theirs:
             self.cut_suffix(point)

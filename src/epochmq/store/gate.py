@@ -21,7 +21,9 @@ LOOKS_WHILE_FULL = 10
 
 
 class Gate:
-    """Decides on appends: `refusal` is the status that refuses one, None if appends are accepted."""
+    """Decides on appends: `refusal` is the status that refuses one, None if appends are
+    accepted.
+    """
 
     def __init__(self, disk: Disk, warning_ratio: float) -> None:
         self._disk = disk

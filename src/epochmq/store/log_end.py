@@ -74,10 +74,11 @@ def end_log(disk: Disk, log: CommitLog, end: int, *, must_keep: bool = False) ->
 
 
 def write_again(log: CommitLog, start: int, end: int) -> None:
-    """Rewrite `[start, end)`, which may not be synced, and make sure that no record begins at `end`.
+    """Rewrite `[start, end)`, which may not be synced, and make sure that no record begins at
+    `end`.
 
-    After a failed sync the page cache may call pages clean that the device never received. A later sync
-    skips these pages, and what is appended behind them is lost with them (fsyncgate).
+    After a failed sync the page cache may call pages clean that the device never received. A later
+    sync skips these pages, and what is appended behind them is lost with them (fsyncgate).
     """
     for segment in log.between(start, end):
         stop = min(end, segment.end) - segment.start
@@ -91,8 +92,8 @@ class LogCut:
     """A blocking step that durably cuts the log to `end`, which is the start of a record.
 
     The first write removes the record head at `end`. After its sync, every recovery that reads this
-    file stops there. Only then are the other bytes removed, in any order: zeros inside a record that
-    still counts could be taken for its properties.
+    file stops there. Only then are the other bytes removed, in any order: zeros inside a record
+    that still counts could be taken for its properties.
 
     The step changes files only; `CommitLog.forget` follows on the event loop.
     """

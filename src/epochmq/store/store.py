@@ -1,7 +1,4 @@
-"""The message store of one broker: commit log, consume queues and index behind one object.
-
-The store knows no broker role and no network.
-"""
+"""The message store of a broker: commit log, consume queues, index; no role, no network."""
 
 import logging
 import os
@@ -204,10 +201,9 @@ class Store:
     ) -> "Store":
         """Lock the store directory, recover the store, and return it ready for appends.
 
-        `types` says which topics have batch queues; see `queue_types`. `boot` identifies the
-        current boot of the machine, "" if the system does not tell. Raises `StoreInUse` if another
-        process holds the lock, `StoreDamaged` if a file cannot be used, and `LogDamaged` if bytes
-        of the log differ from what was written.
+        `types` says which topics have batch queues. `boot` identifies the machine's current boot,
+        "" if unknown. Raises `StoreInUse` if another process holds the lock, `StoreDamaged` if a
+        file is unusable, `LogDamaged` if bytes of the log are not what was written.
         """
         for folder in (options.commit_log_dir, INDEX_FOLDER):
             disk.make_dir(folder)
@@ -276,10 +272,7 @@ class Store:
         return self._gate.out_of_resources
 
     def append(self, drafts: Sequence[Draft], wall: int) -> list[Result]:
-        """Append `drafts` in order; return the position, or the refusal status, of each draft.
-
-        The drafts are written with one write per log file. `wall` is the store time in ms.
-        """
+        """Append in order, stored at `wall` ms; return each draft's position or refusal."""
         refusal = self._gate.refusal
         if self._fail_fast and self._pool_is_full():
             refusal = refusal or PutStatus.OS_PAGE_CACHE_BUSY
@@ -308,13 +301,13 @@ class Store:
     ) -> Placed | PutStatus | None:
         """Append like `append_batch`, from the request's bytes, in one call of the native code.
 
-        Returns None, and changes nothing, if there is no native code or if the batch needs the
-        Python code, for example a sink's batch that is not `is_new` as a whole.
+        Returns None, and changes nothing, if the batch needs the Python code, for example a
+        sink's batch that is not `is_new` as a whole.
         """
         return self._gate.refusal or self._appender.append_packed(batch, wall, is_new)
 
     def append_run(self, run: SendRun, wall: int) -> int:
-        """Append records built by the native code; return the new log end, 0 if nothing was done."""
+        """Append a run of the native code; return the new log end, 0 if nothing was done."""
         may = self._gate.refusal is None and not (self._fail_fast and self._pool_is_full())
         return self._log.end if may and self._appender.append_run(run, wall) else 0
 
@@ -363,7 +356,7 @@ class Store:
         return self.pointers.synced < self.pointers.appended
 
     def flush_due(self, now: int) -> bool:
-        """Whether to sync now: always with SYNC_FLUSH, else by interval, pages and waiting callers."""
+        """Whether to sync now: at once with SYNC_FLUSH, else by interval, pages and waiters."""
         if self._gate.fenced is not None or self._gate.held or not self.needs_sync:
             return False
         if self.options.sync_flush:
@@ -379,7 +372,7 @@ class Store:
         return self._flusher.point(self._appender.last_wall)
 
     def synced_to(self, offset: int) -> None:
-        """Record that the sync to `offset` succeeded: show held messages, release waiting callers."""
+        """Record that the sync to `offset` succeeded; show held messages, call waiters."""
         if self.fenced is not None:
             return
         wall = self._flusher.done(offset)
@@ -390,7 +383,7 @@ class Store:
         self._flusher.release()
 
     def sync(self) -> None:
-        """Sync now, on this thread (tests, tools, shutdown); a failure fences the store and raises."""
+        """Sync now, blocking (tests, tools, shutdown); a failure fences the store and raises."""
         try:
             offset, call = self.sync_point()
             call()
@@ -404,12 +397,12 @@ class Store:
         self._failed(error)
 
     def fence(self, reason: str) -> None:
-        """Refuse all writes for good: memory and device may differ after a failed sync (fsyncgate)."""
+        """Refuse all writes for good: memory and device may differ (fsyncgate)."""
         self._gate.fence(reason)
         self._flusher.fail()
 
     def _failed(self, error: Exception) -> None:
-        """Handle a failed write: lack of space or resources heals, any other error fences the store."""
+        """Handle a failed write: refuse writes while space is short, or fence the store."""
         # A blank may have been written before the failed run: it made the log longer.
         self.pointers.appended = max(self.pointers.appended, self._log.end)
         self._gate.failed(error)
@@ -430,7 +423,7 @@ class Store:
 
     @property
     def arrivals(self) -> Callable[[Arrivals], None] | None:
-        """Callback that gets (topic, queue id, new max) of each queue once new messages are readable."""
+        """Called with (topic, queue id, new max) of queues with new readable messages."""
         return self._visibility.arrivals
 
     @arrivals.setter
