@@ -100,7 +100,7 @@ class Checkpoint:
     def __init__(self, disk: Disk, boot: str = "") -> None:
         self._disk = disk
         self.boot = boot
-        """Names this run of the machine; empty: unknown, or a sync failed."""
+        """Identifies the current boot of the machine; empty if unknown, or after a failed sync."""
         self._file: File | None = None
         self._written: bytes = b""
         self.log_wall_ms = 0
@@ -113,11 +113,11 @@ class Checkpoint:
         self.confirmed = 0
         """confirmPhyOffset"""
         self.mark: WriterMark | None = None
-        """What the last program said, and what is written next; None: nothing is known."""
+        """The mark as read, later as it is written next; None if nothing is known."""
         self.foreign = False
-        """RocketMQ or an older version wrote the file last."""
+        """Whether RocketMQ or an older version wrote the file last."""
         self._between = bytes(_MARK_AT - _FIELDS.size)
-        """What was found between the fields and the mark."""
+        """The bytes found between the fields and the mark."""
 
     def load(self) -> None:
         """Read the file; a missing or empty file counts as all zeros.

@@ -23,18 +23,18 @@ class CommitLog:
         self.file_bytes = options.commit_log_file_bytes
         self.segments: list[Segment] = []
         self.ready: Segment | None = None
-        """The next file, made ahead of its use."""
+        """The next file, created before it is needed."""
         self._nameless: Segment | None = None
-        """The file made ahead, while a power cut may take its name."""
+        """A file created ahead whose directory entry is not synced yet: a power cut may lose it."""
         self._made: Segment | None = None
-        """The first file of a log that begins again."""
+        """The first file of a log that was restarted at another offset."""
         self.written = WrittenBlocks()
         """Checksums of the blocks that were written since the start."""
         self.end = 0
         self.active_end = 0
-        """Where the file being written ends; equal to `end` when the next one must be opened."""
+        """End of the file being written; equal to `end` when the next file must be opened."""
         self.pending: bytearray | None = bytearray() if options.transient_pool else None
-        """Appended but not yet written to the file (transientStorePoolEnable)."""
+        """Appended bytes that are not written to the file yet (transientStorePoolEnable)."""
 
     def load(self) -> None:
         """Open all files; `end` is the end of the last file until recovery lowers it.

@@ -105,11 +105,13 @@ class EpochFile:
         self._disk = disk
         self.path = path
         self.entries: list[EpochEntry] = []
-        """By epoch; empty with data in the log: treat the replica as an empty one."""
+        """Ordered by epoch. If empty although the log has data, treat the replica as an empty
+        one.
+        """
         self.doubtful_from: int | None = None
-        """Read from the backup: entries that start behind this offset may be missing."""
+        """Set if the backup was read: entries that start behind this offset may be missing."""
         self._unsaved = False
-        """The file has entries that `forget_suffix` dropped."""
+        """Whether the file still has entries that `forget_suffix` dropped."""
         self._load()
 
     def _load(self) -> None:

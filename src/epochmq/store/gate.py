@@ -35,7 +35,7 @@ class Gate:
         self._shut = False
         self._follows = False
         self.held = False
-        """The log is being cut, see `ReplicaLog.cutting`."""
+        """Whether the log is being cut, see `ReplicaLog.cutting`."""
         self._free_when_full = 0
         self._looks = 0
 

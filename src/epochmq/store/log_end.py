@@ -102,7 +102,7 @@ class LogCut:
         segment = log.find(end)
         assert segment is not None
         self.begun = False
-        """The files are no longer those of the whole log, or perhaps not."""
+        """Whether the files may no longer hold the whole log."""
         self._log = log
         self._segment = segment
         self._later = log.behind(end)

@@ -14,15 +14,17 @@ class Pointers:
 
     def __init__(self, start: int = 0, appended: int = 0, *, reads_bounded: bool = True) -> None:
         self.start = start
-        """First byte still kept."""
+        """Offset of the first byte that is still kept."""
         self.dispatched = appended
-        """Queues and indexes are derived up to here and shown."""
+        """Consume queues show messages up to this offset."""
         self.confirmed = appended
-        """What a failover cannot take back; moved by the flush policy or by replication."""
+        """Confirm offset: a failover cannot lose bytes below it; moved by flush or by
+        replication.
+        """
         self.appended = appended
         """End of the log."""
         self.synced = appended
-        """Everything below is on the device."""
+        """All bytes below this offset are on the device."""
         self.reads_bounded = reads_bounded
         """`Safeguards.read_limit_is_confirmed`; the simulator switches it off."""
 

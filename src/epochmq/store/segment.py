@@ -17,7 +17,7 @@ class Segment:
         self.file = file
         self._view: memoryview | None = None
         self.data: list[tuple[int, int]] = []
-        """Ranges that were not all zero when the file was loaded, before it was read."""
+        """Ranges that were not all zero when the file was loaded."""
 
     @classmethod
     def create(cls, disk: Disk, folder: str, start: int, size: int, *, reserve: bool) -> "Segment":

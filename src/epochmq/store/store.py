@@ -55,8 +55,7 @@ class Store:
 
     `__init__` makes the parts and gives each part what it needs. When a call needs several parts,
     `Store` has a method for it. When a call needs one part, the method belongs to that part, and
-    `_bind_parts` makes it an attribute of the store: `store.read_queue` is `Reader.read_queue`.
-    Callers therefore need only the store, and the store adds no call of its own.
+    `_bind_parts` binds it: `store.read_queue` is `Reader.read_queue`.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class Store:
         self.options = options = files.options
         self.pointers = Pointers(reads_bounded=safeguards.read_limit_is_confirmed)
         self.chores = Chores()
-        """Blocking steps that wait to be run beside the loop."""
+        """Blocking steps that wait to run outside the event loop."""
         self.sinks = SinkMemory()
         self.recovered = Recovered(clean=True)
         self.closed = False
@@ -78,7 +77,7 @@ class Store:
         self._safeguards = safeguards
         self._lock = lock
         self.file_bytes = options.commit_log_file_bytes
-        """Size of a log file; logs start at a multiple of it."""
+        """Size of a commit log file; a log starts at a multiple of it."""
         self._fail_fast = options.transient_fail_fast
         # Files
         self._files = files
