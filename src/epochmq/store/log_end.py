@@ -25,7 +25,7 @@ class CutTail:
     """What was cut behind the log's end, and which files keep it."""
 
     offset: int = 0
-    """Log offset of the first file part that was cut and is not all zero."""
+    """Log offset where the cut bytes begin."""
     size: int = 0
     reason: str = ""
     count: int = 0
