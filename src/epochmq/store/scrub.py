@@ -56,7 +56,7 @@ class CheckedBlock(NamedTuple):
     digest: str
     crc: int
     generation: int
-    """That of the checksums then: another one says that the log was cut since."""
+    """Generation of the checksums at that time; another value means that the log was cut since."""
 
 
 Told = Callable[[list[CheckedBlock]], None]
@@ -80,7 +80,7 @@ class Scrub:
         self._damage: DamageTable = read_check.damage
         self._chores = chores
         self.position = 0
-        """Up to here the present round has come."""
+        """Log offset that the current round has reached."""
         self.rounds = 0
         self.bytes_compared = 0
         self.bytes_unknown = 0
