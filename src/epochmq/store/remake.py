@@ -143,7 +143,7 @@ class Remaker:
             return True
         if known:
             self._queues[topic] = queues
-        else:  # no room: who is needed yet comes back
+        else:  # no room: topics in use are registered again
             self._queues = {topic: queues}
         self._forget()
         return topic in self._queues

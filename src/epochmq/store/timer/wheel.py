@@ -15,10 +15,9 @@ from epochmq.base.ports import Disk, File
 # Timer layout --------------------------------------------------------------------------------
 # Bytes of the wheel's slots and of the log's units; big-endian.
 #
-# Two fields that RocketMQ writes but never looks at hold something here: a slot's magic is the
-# CRC-32 of the 28 bytes before it, a unit's last i64 the exact time of delivery in 48 bits,
-# behind a CRC-16 of the unit. What says otherwise is not believed: the wheel is made anew from
-# the timer topic.
+# Two fields that RocketMQ writes but never reads have another content here: a slot's magic is
+# the CRC-32 of the 28 bytes before it; a unit's last i64 is the exact delivery time in 48 bits,
+# behind a CRC-16 of the unit. If a checksum is wrong, the wheel is rebuilt from the timer topic.
 
 
 SLOT = Struct(">qqqii")
