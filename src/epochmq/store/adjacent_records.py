@@ -1,9 +1,9 @@
-"""Turns units of a queue into views of the log; records that lie side by side share one view.
+"""Turns queue units into views of the log; records that are adjacent in the log share one view.
 
-Each record must begin as it was written: magic number, size, log offset, queue and queue offset.
-Bytes that this process checked once may have changed on the device since, and be read from there
-again. The native code looks at many units at a time; without it nothing is looked at, because a
-page that cannot be read would end the process (`store/native/guard.c`).
+Each record must begin as it was written: magic number, size, log offset, queue id, queue offset.
+Bytes that this process checked once may have changed on the device since, and may be read from it
+again. The native code examines many units at a time. Without it no record is examined, because a
+page that cannot be read would kill the process (`store/native/guard.c`).
 """
 
 from typing import NamedTuple
@@ -19,19 +19,19 @@ _MAGICS = (MAGIC_V1, MAGIC_V2)
 
 
 class FoundRecords(NamedTuple):
-    """Records in the order of their units."""
+    """The records found, in the order of their units."""
 
     chunks: list[memoryview]
     records: int
     passed: int
-    """Units; those without a record count too."""
+    """Number of units processed, including units without a record."""
     size: int
     changed: bool
-    """The record of the next unit does not begin as it was written."""
+    """Whether the record of the next unit differs from what was written."""
 
 
 class AdjacentRecords:
-    """Finds the records of units in one log."""
+    """Finds the records of queue units in one log."""
 
     def __init__(self, log: CommitLog) -> None:
         self._log = log
@@ -39,9 +39,9 @@ class AdjacentRecords:
         self._native = None if native is None else NativeNeighbours(native)
 
     def find(self, queue: ConsumeQueue, first: int, units: bytes, room: int) -> FoundRecords:
-        """The records of `units`, whose first one is number `first`, up to `room` bytes.
+        """Return the records of `units` up to `room` bytes; `first` is the first unit's number.
 
-        At least one record, if it is sound.
+        At least one record is returned, if it is sound.
         """
         if self._native is None:
             return self._unseen(units, room)
@@ -50,7 +50,7 @@ class AdjacentRecords:
         return self._many(self._native, queue, first, units, room)
 
     def _one(self, queue: ConsumeQueue, first: int, unit: bytes) -> FoundRecords:
-        """As `_many`, faster for a single unit."""
+        """Do the same as `_many`, faster, for a single unit."""
         at, size, _tags = UNIT.unpack(unit)
         segment = None if size == PRE_BLANK_SIZE else self._log.find(at)
         if segment is None:
@@ -62,7 +62,7 @@ class AdjacentRecords:
         return FoundRecords([record], 1, 1, size, changed=False)
 
     def begins(self, record: memoryview, wanted: tuple[int, int, int, int]) -> bool:
-        """Whether a record begins as it was written: (log offset, size, queue offset, queue)."""
+        """Whether a record begins as written: (log offset, size, queue offset, queue id)."""
         if self._native is None:
             return True
         if len(record) < FRONT.size:
@@ -100,7 +100,7 @@ class AdjacentRecords:
         return FoundRecords(chunks, records, passed, total, changed=False)
 
     def _unseen(self, units: bytes, room: int) -> FoundRecords:
-        """As `_many`, without a look at the records."""
+        """Do the same as `_many`, without examining the records."""
         spans: list[tuple[int, int]] = []
         start = end = total = records = passed = 0
         for at, size, _tags in UNIT.iter_unpack(units):

@@ -1,8 +1,8 @@
-"""The hot path: a run of drafts becomes one write to the log and units in the queues' tails.
+"""Appends messages to the commit log: one log write per run, and units in the queues' tails.
 
-For each message: one packed head, five pieces into one join, one packed unit. For each run: one
-write. A run ends where the file ends; the rest goes on in the next file. Queue offsets are taken
-back when the write fails (rocketmq#6570).
+This is the hot path. Each message costs one packed record head, five pieces in one join, and one
+packed unit. Each run costs one write. A run ends at the end of a log file; the rest continues in
+the next file. If the write fails, the queue offsets are released again (rocketmq#6570).
 """
 
 import re
@@ -46,27 +46,29 @@ from epochmq.store.sink_runs import SinkRun
 from epochmq.store.store_files import StoreFiles
 
 CLOCK_STEP_MS = 3000
-"""Below this a wall clock that goes back is waited for (upstream's checkpoint margin)."""
+"""If the wall clock goes back by less than this (ms), store times wait for it (RocketMQ's
+checkpoint margin).
+"""
 
 Result = Appended | PutStatus
 IsNew = Callable[[SinkMark, int], bool]
-"""Whether none of so many messages of a sink from a mark on is in the log."""
+"""Whether none of a sink's messages, given by the first mark and their number, is in the log."""
 
 _HEAD = HEADS[0].pack
 _UNIT = UNIT.pack
 _NO_UNIT = (TX_PREPARED, TX_ROLLBACK)
 _V6_BYTES = 12
-"""How much wider an IPv6 host makes a record."""
+"""Additional bytes of a record for an IPv6 host."""
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_+-]+")
 
 
 def unsure(_mark: SinkMark, _count: int) -> bool:
-    """Who has no memory cannot tell."""
+    """Return False: without a memory of sinks nobody knows whether the messages are new."""
     return False
 
 
 class Appender:
-    """Owns the order of the log: everything that is appended goes through here."""
+    """Appends records to the log in order; all appends of this broker go through here."""
 
     def __init__(
         self,
@@ -76,10 +78,10 @@ class Appender:
         on_failure: Callable[[Exception], None],
         on_clock_back: Callable[[int], None],
     ) -> None:
-        """`on_run` is called after each successful run or roll; it gets the queues that grew, once.
+        """`on_run` is called after each successful run or roll; it gets each grown queue once.
 
-        `on_failure` is called when a write or a roll failed: nothing of that run is in the log.
-        `on_clock_back` is called when the wall clock went back so far that store times follow it.
+        `on_failure` is called if a write or a roll failed: nothing of that run is in the log.
+        `on_clock_back` is called if the wall clock went back so far that store times follow it.
         """
         options, queues = files.options, files.queues
         self._on_run = on_run
@@ -95,7 +97,9 @@ class Appender:
         self._store_host = store_host
         self._store_v6 = len(store_host) == 20
         self.last_wall = 0
-        """Newest store time; store times never go back along the log."""
+        """Newest store time (ms); along the log, store times do not decrease for a small clock
+        step.
+        """
         self.staged: Staged = []
         self._record_max = min(
             options.message_bytes_max, options.commit_log_file_bytes - TAIL_BYTES
@@ -105,14 +109,14 @@ class Appender:
 
     @cached_property
     def _native_batch(self) -> NativeBatch | None:
-        """Made for the first whole batch; None where nothing was compiled."""
+        """The native encoder, made for the first whole batch; None without native code."""
         native = library.library()
         if native is None:
             return None
         return NativeBatch(native, self._store_host, self._record_max, self._index)
 
     def append(self, drafts: Sequence[Draft], wall: int) -> list[Result]:
-        """Append in order; each draft gets its place or the reason why it was not stored."""
+        """Append in order; return for each draft its position, or the reason for its refusal."""
         if wall != self.last_wall:
             self._set_wall(wall)
         results: list[Result] = []
@@ -122,10 +126,10 @@ class Appender:
         return results
 
     def saw(self, wall: int) -> None:
-        """A record that another broker stored at `wall` joins the log.
+        """Follow the store time `wall` (ms) of another broker's record that joins the log.
 
-        To be told before its bytes are written when that clock is far behind: the checkpoint would
-        claim that they are on the device.
+        Call this before the record's bytes are written: if that broker's clock is far behind, the
+        checkpoint would otherwise claim that they are synced.
         """
         if wall > self.last_wall:
             self.last_wall = wall
@@ -134,7 +138,9 @@ class Appender:
             self._on_clock_back(wall)
 
     def _set_wall(self, wall: int) -> None:
-        """Store times do not go back with a small step of the clock; a large one is followed."""
+        """Set the store time: it does not follow a small step back of the clock, but a large
+        one.
+        """
         if wall > self.last_wall:
             self.last_wall = wall
         elif self.last_wall - wall > CLOCK_STEP_MS:
@@ -142,7 +148,7 @@ class Appender:
             self._on_clock_back(wall)
 
     def _run(self, drafts: Sequence[Draft], results: list[Result]) -> None:
-        """Append drafts as far as the active file has room, then open the next file if needed."""
+        """Append drafts that fit the active file, then open the next file if needed."""
         offset = self._log.end
         limit = self._log.active_end - TAIL_BYTES
         wall = self.last_wall
@@ -209,9 +215,10 @@ class Appender:
         touched: list[ConsumeQueue],
         results: list[Result],
     ) -> int:
-        """A draft for a batch queue: its record's bytes, 0 when refused, -1 when there is no room.
+        """Append a draft to a batch queue; return the record's bytes, 0 if refused, -1 without
+        room.
 
-        An inner batch learns its first queue offset here, as property INNER_BASE.
+        An inner batch gets its first queue offset here, as property INNER_BASE.
         """
         queue = self._queues.batch.get(draft.topic, {}).get(draft.queue_id)
         if queue is None:
@@ -259,7 +266,7 @@ class Appender:
         results: list[Result],
         before: tuple[int, int],
     ) -> None:
-        """Write the run; open the next file when drafts are left; take back what failed."""
+        """Write the run; open the next file if drafts are left; undo the run if the write fails."""
         first, staged = before
         if parts and not self._put(b"".join(parts), len(parts) // 5, touched, staged):
             del results[first:]
@@ -274,14 +281,16 @@ class Appender:
                 self._on_failure(error)
 
     def _roll(self) -> None:
-        """Open the next file. The blank joins the log here and now: what comes next may fail."""
+        """Open the next file, and report the blank at once, because a later write may fail."""
         end = self._log.end
         self._log.roll()
         if self._log.end > end:
             self._on_run([])
 
     def _put(self, data: Buffer, count: int, touched: list[ConsumeQueue], staged: int) -> bool:
-        """Write `count` records whose units and keys are in memory already, or take those back."""
+        """Write `count` records whose units and keys are in memory already; undo those on
+        failure.
+        """
         try:
             self._log.write(data)
         except (DiskFull, DiskFailed) as error:
@@ -302,9 +311,11 @@ class Appender:
     def append_packed(
         self, batch: CheckedBatch, wall: int, is_new: IsNew = unsure
     ) -> Placed | PutStatus | None:
-        """Append a whole batch by the native code; None, and nothing has changed, when Python has
-        to look at it: the first message of a queue, the end of a file, whatever may be refused, a
-        sink's messages that are not one run of which all `is_new`.
+        """Append a whole batch in native code; return None, and change nothing, if Python must do
+        it.
+
+        Python handles the first message of a queue, the end of a file, whatever may be refused, and
+        a sink's messages that are not one run of which all are `is_new`.
         """
         native = self._native_batch
         queue = self._topics.get(batch.topic, {}).get(batch.queue_id)
@@ -336,9 +347,11 @@ class Appender:
         return Placed(offset, len(made.records), queue_offset, made.count, made.ids, run)
 
     def append_run(self, run: SendRun, wall: int) -> bool:
-        """Append single sends that the native code took; False, and nothing has changed, when
-        Python has to append them: the end of a file, a queue of another kind, a write that
-        failed."""
+        """Append single sends that the native code decoded; return whether they were appended.
+
+        If False, nothing has changed, and Python must append them: at the end of a file, for a
+        queue of another kind, or after a failed write.
+        """
         if wall != self.last_wall:
             self._set_wall(wall)
         log = self._log
@@ -364,18 +377,20 @@ class Appender:
         return self._put(run.records, run.count, queues, staged)
 
     def is_plain_topic(self, topic: str) -> bool:
-        """Whether a topic may have queues that keep one message a record."""
+        """Whether a topic may have plain queues, with one message per record."""
         return self._is_name(topic) and not self._queues.is_batched(topic)
 
     def _plain(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """A queue that keeps one message a record, made if need be."""
+        """Return a plain queue (one message per record), created if needed."""
         queue = self._topics.get(topic, {}).get(queue_id)
         if queue is None and not self._queues.is_batched(topic):
             queue = self._queues.get(topic, queue_id)
         return queue
 
     def _head_of(self, batch: CheckedBatch, queue: ConsumeQueue) -> bytes:
-        """The head of all records of a batch, with zeros for what the native code puts in."""
+        """Return the record head of a batch, with zeros for the fields that the native code
+        fills.
+        """
         sys_flag = batch.sys_flag & ~HOSTS_V6_MASK
         sys_flag |= STORE_V6 * self._store_v6 | BORN_V6 * (len(batch.born_host) == 20)
         # fmt: off
@@ -391,14 +406,14 @@ class Appender:
         del self.staged[staged:]
 
     def _write_out(self, queue: ConsumeQueue) -> None:
-        """Units are derived data: when they cannot be written now, they stay in memory."""
+        """Write a queue's units; on an error they stay in memory, because they are derived data."""
         try:
             queue.write_out()
         except (DiskFull, DiskFailed) as error:
             self._on_failure(error)
 
     def _wide(self, draft: Draft, size: int) -> tuple[int, int, Callable[..., bytes]]:
-        """Size, flags and head of a record with an IPv6 host; the hosts' widths decide."""
+        """Return size, flags and packing function of a record with an IPv6 host."""
         sys_flag = draft.sys_flag & ~HOSTS_V6_MASK
         if self._store_v6:
             size += _V6_BYTES
@@ -409,7 +424,7 @@ class Appender:
         return size, sys_flag, HEADS[sys_flag >> 4 & 3].pack
 
     def _make_queue(self, draft: Draft) -> bool:
-        """Make the draft's queue; False when its name or number cannot be stored."""
+        """Create the draft's queue; return False if its name or number cannot be stored."""
         if self._is_name(draft.topic) and 0 <= draft.queue_id < 1 << 31:
             self._queues.get(draft.topic, draft.queue_id)
             return True
@@ -419,7 +434,7 @@ class Appender:
         return _TOPIC.fullmatch(topic) is not None and len(topic) <= self._topic_max
 
     def _check(self, draft: Draft, size: int) -> PutStatus | None:
-        """Why `draft` can never be stored; None when it can."""
+        """Return why `draft` can never be stored; None if it can."""
         if len(draft.properties) > PROPERTIES_BYTES_MAX:
             return PutStatus.PROPERTIES_SIZE_EXCEEDED
         if len(draft.body) > self._body_max or b"\0" in draft.properties:
@@ -431,7 +446,7 @@ class Appender:
         return None
 
     def fits_one_file(self, drafts: Sequence[Draft]) -> PutStatus | None:
-        """For a batch: why it cannot be stored as a whole; opens the next file when needed."""
+        """Return why a batch cannot be stored as a whole, or None; open the next file if needed."""
         total = 0
         topic, queue_id, base = "", -1, 0
         plain_max = self._plain_max

@@ -1,8 +1,8 @@
-"""One queue of a topic with batches stored as one record: 46-byte units in files of their own.
+"""The batch consume queue (BatchCQ): 46-byte units, each for one record with several messages.
 
-A unit stands for one record and says which queue offsets it covers, so units are found by binary
-search and queue offsets may have holes. The units themselves, their files and
-their tail are those of a plain queue, counted from the first file's first unit.
+A unit stands for one record and says which queue offsets it covers. Units are therefore found by
+binary search, and queue offsets may have holes. Units, files and tail work like those of a plain
+queue; unit numbers count from the first unit of the first file.
 """
 
 from epochmq.model import properties as props
@@ -14,17 +14,17 @@ from epochmq.store.queue_files import QueueFiles
 
 ROOT = "batchconsumequeue"
 INNER_MESSAGES_MAX = 0x7FFF
-"""A unit's number of messages is an i16."""
+"""A unit stores the number of messages as an i16."""
 
 _INNER_NUM = INNER_NUM.encode()
 _BASE, _COUNT = 4, 5
 
 Unit = tuple[int, int, int, int, int, int, int, int]
-"""As `BATCH_UNIT` has it."""
+"""The fields of `BATCH_UNIT`."""
 
 
 def inner_count(sys_flag: int, properties: bytes) -> int:
-    """How many queue offsets a record takes: INNER_NUM of an inner batch, else 1."""
+    """Return how many queue offsets a record uses: INNER_NUM of an inner batch, else 1."""
     if not sys_flag & INNER_BATCH:
         return 1
     value = props.find(properties, _INNER_NUM) or b""
@@ -42,7 +42,7 @@ class _Run(ConsumeQueue):
 
 
 class BatchQueue(ConsumeQueue):
-    """Messages `[min, next)`; all offsets but those of `run` are queue offsets of messages."""
+    """Messages `[min, next)`; all offsets except those of `run` are queue offsets of messages."""
 
     __slots__ = ("run",)
     root = ROOT
@@ -56,19 +56,22 @@ class BatchQueue(ConsumeQueue):
         return self.next == 0 and self.run.next == 0
 
     def add(self, offset: int, size: int, tags: int, wall: int, count: int) -> None:
-        """One more unit: the record at `offset`, stored at `wall`, holds `count` messages."""
+        """Add a unit: the record at `offset`, stored at `wall` (ms), holds `count` messages."""
         run = self.run
         run.tail += BATCH_UNIT.pack(offset, size, tags, wall, self.next, count, -1, 0)
         run.next += 1
         self.next += count
 
     def at(self, position: int) -> Unit | None:
-        """The whole unit at `position` of `run`."""
+        """Return the unit at `position` of `run`; None if there is none."""
         data = self.run.units(position, 1)
         return BATCH_UNIT.unpack(data) if len(data) == BATCH_UNIT.size else None
 
     def position(self, queue_offset: int) -> int:
-        """Position of the unit that holds message `queue_offset`, of the next one in a hole."""
+        """Return the position of the unit that holds message `queue_offset`.
+
+        For an offset in a hole, return the position of the next unit.
+        """
 
         def is_below(position: int) -> bool:
             unit = self.at(position)
@@ -77,7 +80,7 @@ class BatchQueue(ConsumeQueue):
         return search_around_damage(self.run.min, self.run.next, is_below)
 
     def unit(self, queue_offset: int) -> tuple[int, int, int] | None:
-        """(log offset, size, tags code) of the record that holds message `queue_offset`."""
+        """Return (log offset, size, tags code) of the record that holds message `queue_offset`."""
         return self.run.unit(self.position(queue_offset))
 
     def base_of(self, queue_offset: int) -> int:
@@ -92,7 +95,7 @@ class BatchQueue(ConsumeQueue):
         return self.run.last_in_file(file_start)
 
     def place(self, first: int, queue_offset: int) -> None:
-        """Go on at `queue_offset` without any unit."""
+        """Continue at `queue_offset` without any unit."""
         super().place(first, queue_offset)
         self.run.place(0, 0)
 
@@ -102,7 +105,7 @@ class BatchQueue(ConsumeQueue):
         self.reach = self.run.reach
 
     def _adopt(self, empty: int) -> None:
-        """Take the bounds from the units that `run` found; `empty` when there are none."""
+        """Set the bounds from the units that `run` found; to `empty` if there are none."""
         run = self.run
         first = self.at(run.min) if run.min < run.next else None
         last = self.at(run.next - 1) if run.min < run.next else None
@@ -149,7 +152,7 @@ class BatchQueue(ConsumeQueue):
         return base
 
     def write_out(self) -> None:
-        """Between two appends every unit is settled."""
+        """Write the units; between two appends every unit belongs to a successful append."""
         self.run.settled = self.run.next
         self.run.write_out()
         self.written = self.settled

@@ -1,4 +1,4 @@
-"""Reads records by the units of a batch queue; a record counts as all the messages in it."""
+"""Reads records by the units of a batch consume queue; a record counts as all its messages."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,14 +7,14 @@ from epochmq.store.draft import BATCH_UNIT
 
 
 class BatchFound(NamedTuple):
-    """What a read came to."""
+    """The result of a read."""
 
     chunks: list[memoryview]
     messages: int
     next_offset: int
     size: int
     changed: bool
-    """The next record is not what its unit says."""
+    """Whether the next record differs from its unit."""
 
 
 def read_batches(
@@ -25,10 +25,10 @@ def read_batches(
     accept: Callable[[int], bool] | None,
     verify: Callable[[memoryview], bool | None] | None,
 ) -> BatchFound:
-    """Whole records by `units`, the first of which holds the first of `span`'s queue offsets.
+    """Return whole records by `units`; the first unit holds the first queue offset of `span`.
 
-    `limits`: messages and bytes to find (one record at least). `find` gives the record of a log
-    offset, a size and a first queue offset.
+    `limits`: maximum of messages and bytes (at least one record). `find` returns the record of a
+    log offset, a size and a first queue offset.
     """
     at, high = span
     max_count, max_bytes = limits
@@ -48,7 +48,7 @@ def read_batches(
             if verdict is None:
                 if at > span[0]:
                     break
-                verdict = verify(record)  # a read looks at one record at least
+                verdict = verify(record)  # a read examines at least one record
         if record is not None and verdict:
             if chunks and (count + messages > max_count or total + size > max_bytes):
                 break

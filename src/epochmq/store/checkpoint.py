@@ -1,13 +1,14 @@
-"""The checkpoint file: how far each part is known to be on the device.
+"""The checkpoint file: up to which time and offset each part of the store is synced.
 
-4096 bytes: five i64, our mark twice, the rest is kept as found. It is written in place without a
-sync: it only ever claims what was synced before, so losing the newest copy merely makes recovery
-read more.
+The file has 4096 bytes: five i64 fields and two copies of our mark; all other bytes are kept. It is
+written in place without a sync. It claims only what was synced before, so if the newest copy is
+lost, recovery merely reads more.
 
-The mark says what RocketMQ's fields cannot: from where to where the log was on the device, whether
-it ends exactly there (a clean stop), and in which run of the machine that was written. It repeats
-the five fields and has a checksum. RocketMQ and older versions write the fields only: the mark
-then disagrees with them and does not count. One bit of difference is damage, and the mark is right.
+The mark adds what RocketMQ's fields lack: which range of the log was on the device, whether the log
+ends exactly there (a clean stop), and during which boot of the machine this was written. The mark
+repeats the five fields and has a checksum. RocketMQ and older versions write only the fields: the
+mark then disagrees with the fields and is ignored. If they differ in one bit, this is damage, and
+the mark's copy is used.
 """
 
 from contextlib import suppress
@@ -21,7 +22,7 @@ from epochmq.model.crc import crc32
 FILE = "checkpoint"
 FILE_BYTES = 4096
 MARGIN_MS = 3000
-"""Times are trusted only this much earlier than they say."""
+"""Recovery trusts the checkpoint's times only up to this much earlier."""
 
 _FIELDS = Struct(">5q")
 _MARK = Struct(">8sIqq36s40s")
@@ -29,21 +30,21 @@ _MARK = Struct(">8sIqq36s40s")
 _MAGIC = b"EpochMQ1"
 _MARK_BYTES = _MARK.size + 4
 _MARK_AT = 64
-"""In the sector of the fields: a power cut leaves both old or both new."""
+"""In the same sector as the fields: a power cut leaves both old or both new."""
 _COPY_AT = 1024
 
 
 @dataclass(frozen=True)
 class WriterMark:
-    """What the program that wrote the checkpoint last knew of the log."""
+    """What the program that last wrote the checkpoint knew about the log."""
 
     clean: bool
-    """It was stopped: the log ends at `end`. Else the log has more, perhaps."""
+    """Whether the stop was clean: the log ends at `end`. Otherwise the log may be longer."""
     start: int
     end: int
-    """`[start, end)` was on the device."""
+    """The bytes `[start, end)` of the log were on the device."""
     boot: str
-    """Names the run of the machine; empty: unknown, or a sync failed."""
+    """Identifies the boot of the machine; empty if unknown, or after a failed sync."""
 
     def pack(self, fields: bytes) -> bytes:
         boot = self.boot.encode()[:36]
@@ -52,7 +53,7 @@ class WriterMark:
 
 
 def _unpack_mark(data: bytes) -> tuple[WriterMark, bytes] | None:
-    """A mark and the fields that it repeats; None when there is none, or it is damaged."""
+    """Return the mark and the fields that it repeats; None if there is none or it is damaged."""
     if len(data) < _MARK_BYTES or not data.startswith(_MAGIC):
         return None
     if crc32(data[: _MARK.size]) != int.from_bytes(data[_MARK.size : _MARK_BYTES], "big"):
@@ -68,7 +69,7 @@ def _differ_by_a_bit(one: bytes, other: bytes) -> bool:
 
 
 def _read_mark(data: bytes) -> tuple[WriterMark | None, bytes]:
-    """The mark that counts, and the five fields, mended if one bit of them was damaged."""
+    """Return the valid mark, or None, and the five fields with a single wrong bit corrected."""
     fields = data[: _FIELDS.size]
     for at in (_MARK_AT, _COPY_AT):
         found = _unpack_mark(data[at : at + _MARK_BYTES])
@@ -80,7 +81,7 @@ def _read_mark(data: bytes) -> tuple[WriterMark | None, bytes]:
 
 
 def stored_confirm(disk: Disk) -> int:
-    """confirmPhyOffset of a stopped store, read without touching anything; 0 for none."""
+    """Return confirmPhyOffset of a stopped store without changing it; 0 if there is none."""
     data = disk.read_file(FILE) or b""
     if len(data) < _FIELDS.size:
         return 0
@@ -88,18 +89,18 @@ def stored_confirm(disk: Disk) -> int:
 
 
 def stored_mark(disk: Disk) -> WriterMark | None:
-    """The mark of a stopped store, read without touching anything."""
+    """Return the mark of a stopped store without changing it; None if there is none."""
     data = disk.read_file(FILE) or b""
     return _read_mark(data)[0] if len(data) >= _FIELDS.size else None
 
 
 class Checkpoint:
-    """The five fields, and the file they live in."""
+    """The five fields and the mark of the checkpoint, and the file that stores them."""
 
     def __init__(self, disk: Disk, boot: str = "") -> None:
         self._disk = disk
         self.boot = boot
-        """Names this run of the machine; empty: unknown, or a sync failed."""
+        """Identifies the current boot of the machine; empty if unknown, or after a failed sync."""
         self._file: File | None = None
         self._written: bytes = b""
         self.log_wall_ms = 0
@@ -112,14 +113,17 @@ class Checkpoint:
         self.confirmed = 0
         """confirmPhyOffset"""
         self.mark: WriterMark | None = None
-        """What the last program said, and what is written next; None: nothing is known."""
+        """The mark as read, later as it is written next; None if nothing is known."""
         self.foreign = False
-        """RocketMQ or an older version wrote the file last."""
+        """Whether RocketMQ or an older version wrote the file last."""
         self._between = bytes(_MARK_AT - _FIELDS.size)
-        """What was found between the fields and the mark."""
+        """The bytes found between the fields and the mark."""
 
     def load(self) -> None:
-        """Read the file; one that is missing or empty counts as all zeros."""
+        """Read the file; a missing or empty file counts as all zeros.
+
+        Raises `StoreDamaged` if the file is too short for the fields.
+        """
         if not self._disk.exists(FILE) or self._disk.size(FILE) == 0:
             self._file = self._disk.open(FILE, create_size=FILE_BYTES)
             self._disk.sync_dir("")
@@ -143,13 +147,13 @@ class Checkpoint:
         ) = (max(value, 0) for value in _FIELDS.unpack(fields))
 
     def safe_wall_ms(self) -> int:
-        """Messages stored up to this time are in the log and in the queues, on the device."""
+        """Return the store time up to which messages are synced in the log and in the queues."""
         return max(0, min(self.log_wall_ms, self.queues_wall_ms) - MARGIN_MS)
 
     def clock_back(self, wall: int) -> bool:
-        """The wall clock went back: later claims would be mistaken for newer messages.
+        """Lower the claimed times to `wall` (ms) after the wall clock went back.
 
-        False when no claim was so late.
+        Later claims would wrongly cover newer messages. Returns False if no claim was later.
         """
         if wall >= max(self.log_wall_ms, self.queues_wall_ms, self.index_wall_ms):
             return False
@@ -159,28 +163,28 @@ class Checkpoint:
         return True
 
     def forget_index(self) -> None:
-        """Index files are about to be deleted and derived again: claim nothing of the index.
+        """Claim nothing about the index, before index files are deleted and derived again.
 
-        A crash before the new files are synced must not leave the claim: it would cover keys that
-        only the deleted files had. Until then keys are complete as far as the index reaches.
+        After a crash the old claim would cover keys that only the deleted files had. Until the new
+        files are synced, keys are complete as far as the index reaches.
         """
         self.index_wall_ms = 0
 
     def lower_end(self, end: int) -> None:
-        """The log is about to be cut to `end`: claim no more."""
+        """Lower the claims to `end` before the log is cut there."""
         self.forget_index()
         if self.mark is not None and self.mark.end > end:
             start = min(self.mark.start, end)
             self.mark = WriterMark(clean=False, start=start, end=end, boot=self.mark.boot)
 
     def claim(self, start: int, end: int, *, clean: bool = False) -> None:
-        """Say that the log has `[start, end)` on the device; `clean`: the log ends at `end`."""
+        """Claim that `[start, end)` of the log is on the device; `clean`: the log ends at `end`."""
         self.mark = WriterMark(clean, start, max(start, end), self.boot)
 
     def forget_boot(self) -> None:
         """Write that the boot is unknown: after a failed sync the cache may lose any bytes.
 
-        A disk that cannot take the write is ignored.
+        The write is skipped if the disk does not accept it.
         """
         self.boot = ""
         if self.mark is not None and self.mark.boot:
@@ -189,7 +193,7 @@ class Checkpoint:
                 self.write()
 
     def write(self) -> None:
-        """Put changed fields, and the mark, into the file."""
+        """Write changed fields, and the mark, to the file, without a sync."""
         data = fields = _FIELDS.pack(
             self.log_wall_ms,
             self.queues_wall_ms,

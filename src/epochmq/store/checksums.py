@@ -1,13 +1,13 @@
-"""Checksums of the commit log's bytes, kept beside it: they tell damage in any byte of a record.
+"""Checksum files of the commit log: they show damage in any byte of a record, also in its head.
 
 RocketMQ's record format has a checksum of the body only. So each block of 64 KiB of a log file has
 an entry in `checksums/<name of the log file>`: how many bytes of the block the entry covers, their
-CRC-32, and a CRC-32 of the entry itself and of the block's place. Programs that do not know the
+CRC-32, and a CRC-32 of the entry itself and of the block's offset. Programs that do not know the
 folder ignore it.
 
-An entry is written after the bytes that it covers are on the device, and it is taken back, durably,
-before they change (a cut of the log). So a block that differs from its entry is damaged; what has
-no entry, or an entry that is damaged itself, is UNKNOWN, which is never an error.
+An entry is written after the bytes that it covers are synced. It is invalidated, durably, before
+these bytes change (a cut of the log). So a block that differs from its entry is damaged. A block
+without an entry, or with a damaged entry, is UNKNOWN, which is never an error.
 """
 
 import logging
@@ -29,9 +29,9 @@ FOLDER = "checksums"
 BLOCKS_A_STEP = 16
 STEPS_A_CHORE = 8
 BLOCKS_AT_ONCE = 256
-"""Blocks whose checksums are known already, and are written in one turn of the event loop."""
+"""Limit of blocks with known checksums whose entries are written in one turn of the event loop."""
 _TABLES_MAX = 16
-"""Checksum files kept in memory; the one of a log file of 1 GiB has 192 KiB."""
+"""Limit of checksum files in memory; the file for 1 GiB of log has 192 KiB."""
 
 _ENTRY = Struct(">III")
 _CHECKED = Struct(">QII")
@@ -39,7 +39,7 @@ _NO_ENTRY = bytes(_ENTRY.size)
 
 
 class BlockVerdict(Enum):
-    """What a block's entry says of its bytes."""
+    """The result of comparing a block's bytes with its entry."""
 
     OK = "ok"
     WRONG = "wrong"
@@ -47,37 +47,39 @@ class BlockVerdict(Enum):
 
 
 class Block:
-    """One block of the log: where it begins, and what its entry covers."""
+    """One block of the log, and what its checksum entry covers."""
 
     __slots__ = ("covered", "crc", "start", "stop")
 
     def __init__(self, start: int, stop: int, covered: int = 0, crc: int = 0) -> None:
         self.start = start
         self.stop = stop
-        """Where the block ends: 64 KiB further on, or at the end of its file."""
+        """Where the block ends: 64 KiB behind `start`, or at the end of its file."""
         self.covered = covered
-        """Bytes from `start` on that the checksum covers; 0 when the block has none."""
+        """Bytes from `start` on that the checksum covers; 0 if the block has no entry."""
         self.crc = crc
 
     def verify(self, data: Buffer) -> BlockVerdict:
-        """Compare `data`, which begins where the block does; what is not covered may be missing."""
+        """Compare `data`, which begins at the block's start; bytes that are not covered may be
+        missing.
+        """
         if not self.covered or len(data) < self.covered:
             return BlockVerdict.UNKNOWN
         same = crc32(memoryview(data)[: self.covered]) == self.crc
         return BlockVerdict.OK if same else BlockVerdict.WRONG
 
     def entry(self) -> bytes:
-        """The block's entry in the checksum file."""
+        """Return the block's entry for the checksum file."""
         check = crc32(_CHECKED.pack(self.start, self.covered, self.crc))
         return _ENTRY.pack(self.covered, self.crc, check)
 
 
 Computed = list[tuple[Block, int]]
-"""Blocks, and how many bytes of each were read; a block that is damaged covers less."""
+"""Blocks, and how many bytes of each were read; the entry of a damaged block covers fewer."""
 
 
 class BlockChecksums:
-    """The checksum files of one log. All methods are for the loop; steps run beside it."""
+    """The checksum files of one log. Call all methods on the loop; steps may run outside it."""
 
     def __init__(self, disk: Disk, log: CommitLog) -> None:
         self._disk = disk
@@ -87,21 +89,23 @@ class BlockChecksums:
         self._file_start = 0
         self._unsynced: set[int] = set()
         self.damaged: set[int] = set()
-        """Blocks (where they begin) that had changed when more of them was to be covered."""
+        """Starts of blocks that had changed when their entries were to be extended."""
         self.usable = True
         """False while the files may be older than the log (a check that changes nothing)."""
         self._generation = 0
-        """Changes when the log is cut: what was computed before is void."""
+        """Changes when the log is cut: earlier results are void."""
         self._start = 0
         self.known_end = 0
-        """What `load` found: up to here the log was on the device; 0 without any entry."""
+        """Up to here the log was synced, according to the entries found by `load`; 0 without
+        entries.
+        """
         self.covered = 0
-        """Entries are written from here on; what lacks one before has none since long ago."""
+        """Entries are written from this offset on; earlier blocks without an entry get none."""
 
     # Reading ----------------------------------------------------------------------------------
 
     def block_at(self, offset: int) -> Block:
-        """The block that holds byte `offset` of the log, with its checksum if it has one."""
+        """Return the block that holds byte `offset` of the log, with its checksum if it has one."""
         segment = self._log.find(offset)
         if segment is None:
             return Block(offset, offset)
@@ -120,7 +124,7 @@ class BlockChecksums:
     def verify(self, offset: int) -> BlockVerdict:
         """Read the block that holds byte `offset`, and compare it with its checksum.
 
-        `DiskFailed` when it cannot be read.
+        Raises `DiskFailed` if it cannot be read.
         """
         block = self.block_at(offset)
         segment = self._log.find(offset)
@@ -129,7 +133,7 @@ class BlockChecksums:
         return block.verify(segment.file.read(block.start - segment.start, block.covered))
 
     def _table(self, segment: Segment) -> bytearray | None:
-        """The checksum file of a log file, None when there is none or it cannot be read."""
+        """Return the checksum file of a log file; None if it is missing or unreadable."""
         table = self._tables.get(segment.start)
         if table is None and self.usable:
             try:
@@ -147,12 +151,12 @@ class BlockChecksums:
     # Writing ----------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Find out up to where the log is covered; forget the files below it."""
+        """Find up to where the log is covered; forget the files below it."""
         self.drop_below(self._log.start)
         self.find_covered()
 
     def find_covered(self) -> None:
-        """Go on behind the newest checksum; a log that has none yet begins with its last file."""
+        """Continue behind the newest entry; without any entry, begin with the log's last file."""
         log = self._log
         self.known_end = 0
         if not log.segments:
@@ -172,10 +176,10 @@ class BlockChecksums:
         self.known_end = self.covered if found else 0
 
     def record_written(self, limit: int) -> bool:
-        """Write the entries of blocks below `limit`, which is synced, that need not be read.
+        """Write entries below the synced offset `limit` for blocks whose checksums are known.
 
-        They are those that the log has computed while they were written. At most some MiB at once:
-        the result is whether there may be more.
+        The log computed these checksums while it wrote the blocks. One call handles some MiB at
+        most; returns whether there may be more.
         """
         written = self._log.written
         found: Computed = []
@@ -197,9 +201,9 @@ class BlockChecksums:
         return len(found) == BLOCKS_AT_ONCE
 
     def steps(self, limit: int, *, partial: bool) -> tuple[list[Step], Computed]:
-        """Steps that read and compute what is missing below `limit`, and their results.
+        """Return steps that compute the missing checksums below `limit`, and their results.
 
-        With `partial` a block that is not full yet gets an entry too. At most a few MiB at once.
+        With `partial`, a block that is not full yet gets an entry too. A few MiB at most per call.
         """
         found: Computed = []
         steps: list[Step] = []
@@ -227,7 +231,7 @@ class BlockChecksums:
         return steps, found
 
     def cover(self, limit: int) -> None:
-        """Compute and write everything below `limit`, here and now (clean stop, tools)."""
+        """Compute and write all entries below `limit` now (clean stop, tools)."""
         while self.record_written(limit):
             pass
         while True:
@@ -241,7 +245,7 @@ class BlockChecksums:
 
     @property
     def generation(self) -> int:
-        """To be given to `record` together with what was begun now."""
+        """Number to pass to `record`, together with results of steps created now."""
         return self._generation
 
     def record(self, found: Computed, generation: int) -> None:
@@ -263,7 +267,7 @@ class BlockChecksums:
             _log.warning("checksums of the log cannot be written, it goes on without: %s", error)
 
     def _put(self, blocks: list[Block]) -> None:
-        """Write entries, those of adjacent blocks of one file together."""
+        """Write entries; adjacent blocks of one file are written together."""
         while blocks:
             segment = self._log.find(blocks[0].start)
             count = 1
@@ -299,30 +303,30 @@ class BlockChecksums:
             self._unsynced.add(segment.start)
 
     def _open(self, start: int, size: int) -> File:
-        """The checksum file of the log file at `start`; the one written last stays open."""
+        """Return the checksum file of the log file at `start`; the last one written stays open."""
         if self._file is None or self._file_start != start:
             self.close()
             self._file = self._disk.open(_path(start), create_size=size)
             self._file_start = start
         return self._file
 
-    # Taking back ------------------------------------------------------------------------------
+    # Invalidation -----------------------------------------------------------------------------
 
     def _change(self) -> None:
-        """Bytes of the log are about to change: what was computed before is void."""
+        """Void earlier results, because bytes of the log are about to change."""
         self._generation += 1
         self._log.written.clear()
 
     def invalidate(self, offset: int) -> None:
-        """Durably forget every entry that covers bytes at or beyond `offset`.
+        """Durably remove every entry that covers bytes at or beyond `offset`.
 
-        To be called before those bytes change. An error is raised: with an old entry, new bytes
-        would count as damage.
+        Call this before those bytes change. An error is raised: with an old entry, new bytes would
+        count as damage.
         """
         self.invalidate_step(offset)()
 
     def invalidate_step(self, offset: int) -> Step:
-        """As `invalidate`: forgets here and now, and returns the step that makes it durable."""
+        """Like `invalidate`: forget the entries now, and return the step that makes it durable."""
         self._change()
         gone = [int(name) for name in reversed(self._names()) if int(name) >= offset]
         segment = self._log.find(offset)
@@ -347,15 +351,14 @@ class BlockChecksums:
         return step
 
     def read_again(self, offset: int) -> None:
-        """The step of `invalidate_step` is done: a table that was read before it may be an old
-        one."""
+        """Drop tables read before the step of `invalidate_step` was done; they may be outdated."""
         for start in [start for start in self._tables if start + self._log.file_bytes > offset]:
             del self._tables[start]
 
     def _clear(self, segment: Segment, offset: int) -> Step:
-        """Forget the entries of one file from `offset` on; the step that clears them in the file.
+        """Forget the entries of one file from `offset` on; return the step that clears the file.
 
-        The step has a handle of its own: the loop may close the other one meanwhile.
+        The step has its own file handle: the loop may close the other one meanwhile.
         """
         table = self._tables[segment.start]
         block = self.block_at(offset)
@@ -381,7 +384,7 @@ class BlockChecksums:
         return step
 
     def blocks_of(self, start: int, stop: int) -> list[int]:
-        """Where the blocks begin that have bytes of `[start, stop)`."""
+        """Return the starts of the blocks that have bytes in `[start, stop)`."""
         found = []
         while start < stop and (block := self.block_at(start)).stop > start:
             found.append(block.start)
@@ -389,7 +392,7 @@ class BlockChecksums:
         return found
 
     def forget(self, start: int, stop: int) -> None:
-        """Durably take back the entries of `[start, stop)`, whose bytes are about to change."""
+        """Durably remove the entries of `[start, stop)`, whose bytes are about to change."""
         self._change()
         for at in self.blocks_of(start, stop):
             segment = self._log.find(at)
@@ -414,17 +417,17 @@ class BlockChecksums:
         self.sync()
 
     def restart(self, offset: int) -> None:
-        """Durably forget everything: the log begins again at `offset`."""
+        """Durably remove all entries, because the log restarts at `offset`."""
         self.restart_step(offset)()
 
     def restart_step(self, offset: int) -> Step:
-        """As `restart`: forgets here and now, and returns the step that makes it durable."""
+        """Like `restart`: forget the entries now, and return the step that makes it durable."""
         step = self.invalidate_step(0)
         self.covered = offset
         return step
 
     def drop_below(self, log_start: int) -> None:
-        """Delete the checksums of log files that retention deleted."""
+        """Delete the checksum files of log files that retention deleted."""
         if log_start == self._start:
             return
         for name in self._names():
@@ -440,7 +443,7 @@ class BlockChecksums:
         self._disk.remove(_path(start))
 
     def _drop(self, start: int) -> None:
-        """Forget one file, which is to be removed."""
+        """Forget one file before it is removed."""
         if self._file_start == start:
             self.close()
         self._tables.pop(start, None)
@@ -449,7 +452,7 @@ class BlockChecksums:
     # Durability -------------------------------------------------------------------------------
 
     def sync_steps(self, *, newest: bool = False) -> list[Step]:
-        """Steps that make files durable which are complete, and with `newest` the last one."""
+        """Return steps that sync complete checksum files, and with `newest` also the last one."""
         done = sorted(start for start in self._unsynced if newest or start != self._file_start)
         self._unsynced.difference_update(done)
         return [lambda starts=done: self._sync_files(starts)] if done else []  # type: ignore[misc]
@@ -483,7 +486,7 @@ class BlockChecksums:
 
 
 class _Computation:
-    """One step beside the loop: read blocks of one log file and compute their checksums."""
+    """A step outside the event loop: reads blocks of one log file and computes their checksums."""
 
     def __init__(self, segment: Segment, blocks: list[Block], end: int, found: Computed) -> None:
         self._segment = segment

@@ -1,4 +1,4 @@
-"""Work that blocks: steps that may run beside the loop, and what to do on the loop afterwards."""
+"""Chores: blocking steps that may run outside the event loop, with a callback on the loop."""
 
 from collections import deque
 from collections.abc import Callable, Generator
@@ -9,12 +9,13 @@ from epochmq.base.errors import EnvironmentFault
 Step = Callable[[], None]
 
 Steps = Generator[Step, None, None]
-"""Work on the loop that gives out blocking steps. Whoever runs it goes on when the step is done, or
-throws the step's error into it."""
+"""Work on the loop that yields blocking steps. The caller runs each step, then resumes the
+generator, or throws the step's error into it.
+"""
 
 
 def run_steps(steps: Steps) -> None:
-    """Run the blocking steps here and now."""
+    """Run all blocking steps now."""
     error: EnvironmentFault | None = None
     while True:
         try:
@@ -30,7 +31,7 @@ def run_steps(steps: Steps) -> None:
 
 @dataclass
 class Chore:
-    """Steps in order, each short; `done` is told the first error, which also ends the chore."""
+    """Short steps in order; `done` gets the first error, which also ends the chore, or None."""
 
     name: str
     steps: deque[Step]
@@ -38,12 +39,12 @@ class Chore:
 
 
 class Chores:
-    """A queue of chores. Whoever runs them takes one step at a time: other syncs go between."""
+    """A queue of chores. The caller runs one step at a time, so that syncs can run in between."""
 
     def __init__(self) -> None:
         self._waiting: deque[Chore] = deque()
         self.paused = False
-        """No step is given out: the log is being cut."""
+        """Whether no step is returned, because the log is being cut."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -54,11 +55,11 @@ class Chores:
         self._waiting.append(Chore(name, deque(steps), done))
 
     def busy(self, name: str) -> bool:
-        """Whether a chore of this name is waiting or half done."""
+        """Whether a chore of this name is waiting or partly done."""
         return any(chore.name == name for chore in self._waiting)
 
     def next_step(self) -> Step | None:
-        """The next blocking step; finishes chores that have none left."""
+        """Return the next blocking step, or None; finish chores without further steps."""
         while self._waiting and not self.paused:
             chore = self._waiting[0]
             if chore.steps:
@@ -68,11 +69,11 @@ class Chores:
         return None
 
     def failed(self, error: EnvironmentFault) -> None:
-        """The step last taken failed."""
+        """End the current chore with `error`, because its last step failed."""
         self._waiting.popleft().done(error)
 
     def run_all(self) -> None:
-        """Run everything here and now."""
+        """Run all chores now."""
         while (step := self.next_step()) is not None:
             try:
                 step()

@@ -1,9 +1,9 @@
-"""One queue of one topic: 20-byte units in files, the newest of them in memory.
+"""The consume queue of one topic and queue id: 20-byte units in files, the newest in memory.
 
-Unit n lies at byte n * 20. New units go to `tail`, a bytearray; they are written to the file in
-runs of 4 KiB or by the tick, never one by one, and the last few stay in memory so that readers at
-the end of the queue need no file at all. The log is the truth: what a crash takes from a tail is
-derived again.
+Unit n is at byte n * 20. New units are appended to `tail`, a bytearray. They are written to the
+file in runs of 4 KiB or by the tick, never one by one. The last units stay in memory, so that
+readers at the end of the queue need no file. Consume queues are derived data: units that a crash
+loses are derived from the commit log again.
 """
 
 from collections.abc import Callable
@@ -18,23 +18,24 @@ from epochmq.store.ranges import Ranges
 ROOT = "consumequeue"
 
 WRITE_UNITS = 4096 // UNIT_BYTES
-"""A tail with this many unwritten units is written at once."""
+"""A tail with this many unwritten units is written to the file at once."""
 
 KEEP_UNITS = 8192 // UNIT_BYTES
-"""Written units beyond this many are dropped from the tail."""
+"""Number of written units that stay in the tail."""
 
 _FAR = 1 << 62
 
 
 def _is_unit(offset: int, size: int, tags: int) -> bool:
-    """Behind the last unit all is zero; a damaged unit is not."""
+    """Whether the values are a unit: behind the last unit all bytes are zero."""
     return bool(offset or size or tags)
 
 
 def search_around_damage(low: int, high: int, is_below: Callable[[int], bool]) -> int:
-    """First number in `[low, high)` that is not below, else `high`; those below come first.
+    """Binary search: return the first number in `[low, high)` for which `is_below` is false.
 
-    A damaged unit that leads astray contradicts its neighbours: the search goes on beside it.
+    Returns `high` if there is none. The numbers that are below come first. A damaged unit that
+    misleads the search disagrees with its neighbours: the search then continues beside it.
     """
     while True:
         found, end = low, high
@@ -53,7 +54,7 @@ def search_around_damage(low: int, high: int, is_below: Callable[[int], bool]) -
 
 
 class ConsumeQueue:
-    """Units `[min, next)`; readers are shown those below `visible`."""
+    """A consume queue with the units `[min, next)`; readers see the units below `visible`."""
 
     __slots__ = (
         "_files",
@@ -93,40 +94,41 @@ class ConsumeQueue:
         self._folder = f"{self.root}/{topic}/{queue_id}"
         self.file_bytes = file_bytes
         self.shape = shape
-        """How to read (log offset, size, tags code) from a unit."""
+        """The layout of (log offset, size, tags code) in a unit."""
         self.unit_bytes = shape.size
         encoded = topic.encode()
         wide = len(encoded) > 127
         self.name = LENGTHS[len(encoded)] + encoded if wide else bytes((len(encoded),)) + encoded
-        """The record's topic field: length (i16 when over 127, record V2) and text."""
+        """The record's topic field: length (i16 if over 127, record V2) and text."""
         self.magic = MAGIC_V2 if wide else MAGIC_V1
         self.base_bytes = 90 + len(self.name)
-        """Record bytes without body, properties and IPv6 extras."""
+        """Size of a record without body, properties and the additional bytes of IPv6 hosts."""
         self.delay_ms: int | None = None
-        """Set for a queue of the delay topic: its tags codes are times of delivery."""
+        """Set for a queue of the delay topic: the tags codes of its units are delivery times."""
         self.min = 0
         self.floor = -1
-        """The log start for which `min` was found."""
+        """The log start for which `min` was computed."""
         self.next = 0
         self.reach = 0
-        """End of the record of the last unit that `load` found."""
+        """Log offset of the end of the last unit's record, as `load` found it."""
         self.settled = 0
-        """`next` after the last append that succeeded."""
+        """`next` after the last successful append."""
         self.visible = 0
         self.tail = bytearray()
         self.tail_start = 0
         self.written = 0
-        """Units below are in files."""
+        """Units below this number are in files."""
         self.dirty = False
         self.trusted = 0
-        """This process made the units from here on of records that it had checked, see
-        `read_check`."""
+        """Units from this number on were made by this process, from checked records; see
+        `read_check`.
+        """
         self.checked = Ranges()
-        """Which units below that were compared with their records."""
+        """Units below `trusted` that were compared with their records."""
 
     @property
     def is_unused(self) -> bool:
-        """Whether it never had a unit."""
+        """Whether the queue never had a unit."""
         return self.next == 0
 
     @property
@@ -134,7 +136,9 @@ class ConsumeQueue:
         return self._folder
 
     def place(self, first: int, queue_offset: int) -> None:
-        """Go on at `queue_offset` behind the files' units, the first of which is `first`."""
+        """Continue at `queue_offset` behind the units in the files; the first of them is
+        `first`.
+        """
         self.min = first
         self.floor = -1
         self.next = self.settled = self.visible = self.written = self.tail_start = queue_offset
@@ -143,13 +147,16 @@ class ConsumeQueue:
         self.checked.clear()
 
     def load(self) -> None:
-        """Find the first and the last unit in the files."""
+        """Find the first and the last unit in the files.
+
+        Raises `StoreDamaged` if a file has another size than the option says.
+        """
         disk = self._files.disk
         names: list[str] = []
         for name in filter(str.isdecimal, disk.list(self._folder)):
             found = disk.size(f"{self._folder}/{name}")
             if found == 0:
-                disk.remove(f"{self._folder}/{name}")  # a crash while it was being made
+                disk.remove(f"{self._folder}/{name}")  # a crash interrupted its creation
                 continue
             names.append(name)
             if found != self.file_bytes or int(name) % self.file_bytes:
@@ -160,7 +167,7 @@ class ConsumeQueue:
                 )
         for at, name in enumerate(names):
             if int(name) != int(names[0]) + at * self.file_bytes:
-                del names[at:]  # what lies behind a missing file is derived again
+                del names[at:]  # units behind a missing file are derived again
                 break
         self.tail_start = _FAR  # all reads go to the files
         for name in reversed(names):
@@ -173,7 +180,7 @@ class ConsumeQueue:
         self.place(0, 0)
 
     def _end_in(self, first: int) -> tuple[int, tuple[int, int, int] | None]:
-        """(end of the units of the file that begins with unit `first`, its last unit)."""
+        """Return (end of the units in the file that begins with unit `first`, its last unit)."""
         stop = first + self.file_bytes // self.unit_bytes
         low, high = first, min(first + WRITE_UNITS, stop)
         if high < stop and (unit := self.unit(high)) is not None and _is_unit(*unit):
@@ -182,7 +189,7 @@ class ConsumeQueue:
         end, last = self._count(low, high)
         before = self.unit(end - 2) if last is not None and end > 1 else None
         if before is not None and not _is_unit(*before) and low > first:
-            # The unit that the search began with is damage among the zeros behind the end.
+            # The unit where the search began is damage in the zeros behind the end.
             end, last = self._count(first, stop)
             before = self.unit(end - 2) if last is not None and end > 1 else None
         if last is not None and before is not None and self._is_flipped(end - 1, last, before):
@@ -192,12 +199,12 @@ class ConsumeQueue:
     def _is_flipped(
         self, number: int, unit: tuple[int, int, int], before: tuple[int, int, int]
     ) -> bool:
-        """Whether a bit flipped in the zeros behind a queue's end makes up the unit."""
+        """Whether `unit` is only a flipped bit in the zeros behind the queue's end."""
         bits = int.from_bytes(self.units(number, 1), "big").bit_count()
         return bits == 1 and unit[0] <= before[0] and before[1] != PRE_BLANK_SIZE
 
     def _count(self, low: int, high: int) -> tuple[int, tuple[int, int, int] | None]:
-        """(the first in `[low, high)` that is no unit, the unit before it)."""
+        """Return (first number in `[low, high)` without a unit, the unit before it)."""
         last = None
         for unit in self.shape.iter_unpack(self.units(low, high - low)):
             if not _is_unit(*unit):
@@ -207,9 +214,9 @@ class ConsumeQueue:
         return low, last
 
     def _search(self, low: int, high: int, below: Callable[[int, int, int], bool]) -> int:
-        """First unit in `[low, high)` that is not `below`, else `high`; `below` ones come first.
+        """Binary search: return the first unit in `[low, high)` that is not `below`, else `high`.
 
-        Units that are damaged are gone around, see `search_around_damage`.
+        The `below` units come first. Damaged units are skipped, see `search_around_damage`.
         """
 
         def is_below(number: int) -> bool:
@@ -226,25 +233,27 @@ class ConsumeQueue:
         self.place(self.min, end)
 
     def end_at(self, log_offset: int, low: int | None = None) -> int:
-        """The queue offset behind the last unit whose record ends up to `log_offset`; those below
-        `low` are known to."""
+        """Return the queue offset behind the last unit whose record ends at or below `log_offset`.
+
+        The caller knows that this is true for the units below `low`.
+        """
 
         def ends(at: int, size: int, _tags: int) -> bool:
             return at + (size if size != PRE_BLANK_SIZE else 1) <= log_offset
 
         low = self.min if low is None else max(low, self.min)
         if low < self.next and (unit := self.unit(low)) is not None and not ends(*unit):
-            return low  # most often: nothing new can be seen
+            return low  # the usual case: no new unit is visible
         return self._search(low, self.next, ends)
 
     def end_before(self, log_offset: int) -> int:
-        """The queue offset behind the last unit whose record begins below `log_offset`."""
+        """Return the queue offset behind the last unit whose record begins below `log_offset`."""
         return self._search(self.min, self.next, lambda at, _size, _tags: at < log_offset)
 
     def truncate(self, log_offset: int) -> None:
-        """The log was cut to `log_offset`: drop later units, in memory and in the files.
+        """Drop the units at or beyond `log_offset`, in memory and in files, after a log cut.
 
-        What a crash brings back of them recovery drops again, see `truncation`.
+        If a crash restores such units, recovery drops them again, see `truncation`.
         """
         end = self.end_before(log_offset)
         if end == self.next:
@@ -263,7 +272,7 @@ class ConsumeQueue:
             self.clear_behind()
 
     def clear_behind(self) -> None:
-        """Zero old units that lie behind the end; a reader of the files takes zeros as the end."""
+        """Zero old units behind the queue's end; readers of the files take zeros as the end."""
         at = self.next * self.unit_bytes
         while at % self.file_bytes:
             room = self.file_bytes - at % self.file_bytes
@@ -278,10 +287,10 @@ class ConsumeQueue:
             if name.isdecimal() and int(name) >= at:
                 self._files.forget(f"{self._folder}/{name}")
                 disk.remove(f"{self._folder}/{name}")
-                self._files.created.add(f"{self._folder}/{name}")  # its directory wants a sync
+                self._files.created.add(f"{self._folder}/{name}")  # its directory must be synced
 
     def undo(self) -> None:
-        """Take back the units of an append that failed."""
+        """Remove the units of a failed append."""
         del self.tail[(self.settled - self.tail_start) * self.unit_bytes :]
         self.next = self.settled
 
@@ -289,7 +298,7 @@ class ConsumeQueue:
         return f"{self._folder}/{file_name(at - at % self.file_bytes)}"
 
     def write_out(self) -> None:
-        """Write the units that no file has yet; `DiskFull` leaves them in memory."""
+        """Write the units that are not in a file yet; after `DiskFull` they stay in memory."""
         while self.written < self.settled:
             at = self.written * self.unit_bytes
             room = self.file_bytes - at % self.file_bytes
@@ -308,7 +317,7 @@ class ConsumeQueue:
             self.tail_start += drop
 
     def put_unit(self, number: int, data: bytes) -> None:
-        """Write one unit again, wherever it is; `DiskFull`, `DiskFailed`."""
+        """Overwrite one unit, in the file and in the tail. Raises `DiskFull`, `DiskFailed`."""
         if number < self.written:
             at = number * self.unit_bytes
             path = self._path(at)
@@ -319,8 +328,10 @@ class ConsumeQueue:
             self.tail[low : low + self.unit_bytes] = data
 
     def blank_units(self, start: int, stop: int) -> None:
-        """Make a hole of the units whose records begin in `[start, stop)` of the log (repair; all
-        units are in files). It names the record that follows, as after rocketmq#6570."""
+        """Turn the units whose records begin in `[start, stop)` of the log into a hole (repair).
+
+        All units must be in files. The hole points to the record that follows (rocketmq#6570).
+        """
         low, high = self.end_before(start), self.end_before(stop)
         after = self.unit(high) if high < self.next else None
         hole = UNIT.pack(stop if after is None else after[0], PRE_BLANK_SIZE, 0)
@@ -333,13 +344,13 @@ class ConsumeQueue:
         return (self.settled - self.tail_start) * self.unit_bytes
 
     def _pre_blank(self, path: str, size: int) -> None:
-        """A queue that begins inside a file fills what is below it."""
+        """Fill the units below the first one with blanks, if the queue begins inside a file."""
         file = self._files.get(path)
         if file.read(size - self.unit_bytes, self.unit_bytes) == bytes(self.unit_bytes):
             file.write(0, PRE_BLANK * (size // self.unit_bytes))
 
     def units(self, queue_offset: int, count: int) -> bytes:
-        """The bytes of up to `count` units from `queue_offset`, which is not below `min`."""
+        """Return the bytes of up to `count` units from `queue_offset`, which is at least `min`."""
         low = queue_offset - self.tail_start
         if low >= 0:
             return bytes(self.tail[low * self.unit_bytes : (low + count) * self.unit_bytes])
@@ -364,26 +375,28 @@ class ConsumeQueue:
         return data
 
     def unit(self, queue_offset: int) -> tuple[int, int, int] | None:
-        """(log offset, size, tags code) of one unit."""
+        """Return (log offset, size, tags code) of one unit; None if there is none."""
         data = self.units(queue_offset, 1)
         return self.shape.unpack(data) if len(data) == self.unit_bytes else None
 
     def base_of(self, queue_offset: int) -> int:
-        """The queue offset that the record of message `queue_offset` carries."""
+        """Return the queue offset stored in the record of message `queue_offset`."""
         return queue_offset
 
     def last_unit(self) -> tuple[int, int, int, int | None] | None:
-        """(queue offset of the record, log offset, size, messages in it if the unit tells) by the
-        last unit; None for no unit."""
+        """Return (queue offset of the record, log offset, size, message count) of the last unit.
+
+        The message count is None for a plain queue. Returns None if there is no unit.
+        """
         unit = self.unit(self.next - 1) if self.next > self.min else None
         return None if unit is None else (self.next - 1, unit[0], unit[1], None)
 
     def last_in_file(self, file_start: int) -> tuple[int, int, int] | None:
-        """The last unit of the file that begins at byte `file_start`."""
+        """Return the last unit of the file that begins at byte `file_start`."""
         return self.unit((file_start + self.file_bytes) // self.unit_bytes - 1)
 
     def set_floor(self, log_start: int) -> None:
-        """Raise `min` to the first unit whose record the log still has."""
+        """Raise `min` to the first unit whose record is still in the log."""
         if self.floor == log_start:
             return
         self.min = self._search(

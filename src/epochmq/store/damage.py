@@ -1,18 +1,18 @@
-"""Tells damage in the log from a torn tail, before anything is changed (INV-16, INV-20).
+"""Distinguishes damage in the log from a torn tail, before anything is changed (INV-16, INV-20).
 
-A crash may leave the log's last writes torn. So a bad record ends the log only where nothing says
-that there was more. It is damage
+A crash may leave the log's last writes torn. So a bad record ends the log only if nothing shows
+that the log was longer. It is damage
 
 - after a clean stop, before the end that the stop recorded;
-- after a crash, below what the checkpoint's mark or the checksums call synced; in the same run of
-  the machine also before any valid record, since the death of a process tears no more than its last
-  write;
+- after a crash, below the offset that the checkpoint's mark or the checksums call synced; if the
+  machine has not rebooted, also before any valid record, since the death of a process tears no more
+  than its last write;
 - in a store of RocketMQ or of an older version, which has no mark: after a clean stop before
   records that queues know, or before any valid record if no queue knows any; after a crash before
   a valid record that the checkpoint's times call synced.
 
-Blocks whose checksums are right need no second look: only the rest is read record by record. A
-block whose checksum is wrong is damage although all its records look right.
+Blocks with correct checksums are not read again: only the others are read record by record. A
+block with a wrong checksum is damaged even if all its records look right.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,28 +30,28 @@ from epochmq.store.segment import Segment
 from epochmq.store.written_blocks import BLOCK_BYTES
 
 _MAGIC_FRONT = b"\xda\xa3\x20"
-"""What the magic numbers of both record versions begin with."""
+"""The common first bytes of the magic numbers of both record versions."""
 _SEARCH_BYTES = 1 << 20
 _POLYNOMIAL = 0xEDB88320
-"""That of CRC-32, bits in reverse order."""
+"""The polynomial of CRC-32, bits in reverse order."""
 _RANGES_TOLD = 5
 _QUEUES_TOLD = 5
 
 
 @dataclass
 class Damage:
-    """Bytes `[start, stop)` of the log that are not what was written."""
+    """A damaged range: bytes `[start, stop)` of the log differ from what was written."""
 
     path: str
-    """The log file."""
+    """Path of the log file."""
     file_start: int
     start: int
     stop: int
     reason: str
     bit: int | None = None
-    """Number of the bit of the file that alone was flipped, where the checksum tells."""
+    """Number of the single flipped bit in the file, if the checksum shows it."""
     messages: list[tuple[str, int, int, int]] = field(default_factory=list)
-    """(topic, queue id, first queue offset, the one behind the last) as the queues have it."""
+    """(topic, queue id, first queue offset, end of the queue offsets) from the consume queues."""
 
     def __str__(self) -> str:
         at = self.start - self.file_start
@@ -66,7 +66,7 @@ class Damage:
 
 
 class LogDamaged(StoreDamaged):
-    """The log cannot be served as it is; nothing was changed."""
+    """The log is damaged, and the store does not start; nothing was changed."""
 
     def __init__(self, damages: Sequence[Damage]) -> None:
         self.damages = list(damages)
@@ -84,29 +84,29 @@ class LogDamaged(StoreDamaged):
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known of the log's end from elsewhere."""
+    """What other files say about the log's end."""
 
     clean: bool
-    """The process was stopped cleanly."""
+    """Whether the process was stopped cleanly."""
     exact: int | None = None
-    """After a clean stop of ours: the log ends here."""
+    """The log's end, after a clean stop of this program; else None."""
     synced: int = 0
-    """At least up to here the log was on the device, in records that were whole."""
+    """Up to this offset, at least, the log was on the device, in complete records."""
     boundary: int = 0
-    """A record is known to begin here."""
+    """A log offset where a record is known to begin."""
     same_boot: bool = False
-    """The machine has run since the last write, and no sync failed."""
+    """Whether the machine has not rebooted since the last write, and no sync failed."""
     reach: int = 0
-    """Queues know records up to here."""
+    """Log offset up to which the consume queues know records."""
     safe_wall: int = 0
-    """Records stored up to this time are on the device."""
+    """Records stored up to this time (ms) are on the device."""
     has_mark: bool = False
 
 
 def expected_of(
     checkpoint: Checkpoint, checksums: BlockChecksums, reach: int, *, clean: bool, boot: str
 ) -> Expected:
-    """What checkpoint, checksums and queues say."""
+    """Collect what checkpoint, checksums and queues say about the log's end."""
     mark = checkpoint.mark
     synced = checksums.known_end
     safe_wall = checkpoint.safe_wall_ms()
@@ -125,7 +125,7 @@ def expected_of(
 
 
 class DamageSearch:
-    """Reads a log that nobody writes; changes nothing."""
+    """Searches a log that nobody writes for damage; changes nothing."""
 
     def __init__(
         self,
@@ -142,10 +142,10 @@ class DamageSearch:
         self._expected = expected
         self._anywhere = anywhere
         self.end = 0
-        """Where the log ends, as far as valid records follow each other from the start."""
+        """Where the log ends: valid records follow each other up to here."""
 
     def run(self, start: int) -> list[Damage]:
-        """Damage in the files from that of log offset `start` on, in the log's order."""
+        """Return the damage, in log order, from the file of log offset `start` on."""
         first = self._log.find(start)
         if first is None:
             return self._missing_files()
@@ -155,7 +155,7 @@ class DamageSearch:
         at = max([first.start, *(one for one in known if first.start <= one <= sure)])
         damages = self._walk(first.start if wrong else at)
         if damages and at > first.start and not wrong:
-            damages = self._walk(first.start)  # no record began there, perhaps
+            damages = self._walk(first.start)  # perhaps no record began there
         for block in wrong:
             inside = [
                 damage
@@ -173,7 +173,7 @@ class DamageSearch:
         return damages
 
     def _missing_files(self) -> list[Damage]:
-        """The log has no files at all."""
+        """Return the damage of a log that has no files."""
         expected = self._expected
         lost = expected.synced if expected.has_mark else 0
         self.end = self._log.end
@@ -182,7 +182,7 @@ class DamageSearch:
     # Blocks -----------------------------------------------------------------------------------
 
     def _check_blocks(self, segments: Sequence[Segment]) -> tuple[list[Block], int]:
-        """Blocks that differ from their checksums; up to where blocks have one that is right."""
+        """Return blocks with wrong checksums, and the offset up to which checksums are correct."""
         wrong: list[Block] = []
         sure: int | None = None
         for segment in segments:
@@ -200,7 +200,7 @@ class DamageSearch:
         return wrong, segments[-1].end if sure is None else sure
 
     def _in_block(self, block: Block) -> Damage:
-        """Damage in a block all of whose records look right: in a head or in properties."""
+        """Locate the damage in a block whose records all look right: in a head or in properties."""
         segment = self._log.find(block.start)
         assert segment is not None
         data = _read(segment, block.start, block.covered)
@@ -216,12 +216,12 @@ class DamageSearch:
         return Damage(segment.path, segment.start, start, stop, text, bit)
 
     def _tell_bit(self, damage: Damage, bit: int) -> None:
-        """One bit explains what is wrong in a block, and it is in the record that is bad."""
+        """Note the flipped bit, if it explains the block's checksum and is in the bad record."""
         if damage.start <= damage.file_start + bit // 8 < damage.stop:
             damage.bit = bit
 
     def _spans(self, segment: Segment, low: int, high: int) -> list[tuple[int, int]]:
-        """(start, end) of the records of one file that have bytes of `[low, high)`."""
+        """Return (start, end) of the records of one file that have bytes in `[low, high)`."""
         return [
             (entry.offset, entry.offset + entry.size)
             for entry in walk(segment.view, segment.start, 0, ScanEnd(), crc=False)
@@ -231,7 +231,7 @@ class DamageSearch:
     # Records ----------------------------------------------------------------------------------
 
     def _walk(self, at: int) -> list[Damage]:
-        """Damage that the records themselves show, from `at` on, where one begins."""
+        """Return the damage found by reading the records from `at` on, where a record begins."""
         damages: list[Damage] = []
         end = self._next_end(at)
         self.end = end.offset
@@ -241,7 +241,7 @@ class DamageSearch:
         return damages
 
     def _next_end(self, at: int) -> ScanEnd:
-        """Where the records from `at` on end."""
+        """Return where the valid records from `at` on end."""
         end = ScanEnd()
         segments = self._log.segments
         segment = self._log.find(at)
@@ -278,7 +278,7 @@ class DamageSearch:
         )
 
     def _damaged_to(self, at: int) -> int | None:
-        """Where the damage ends that begins at `at`; None when the log may end there."""
+        """Return where the damage that begins at `at` ends; None if the log may end at `at`."""
         expected = self._expected
         bound = expected.synced if expected.exact is None else expected.exact
         if at < bound:
@@ -296,7 +296,7 @@ class DamageSearch:
         return found.offset
 
     def _damaged_unmarked(self, at: int) -> int | None:
-        """After a clean stop that left no mark, as RocketMQ's."""
+        """Return the same after a clean stop without a mark, for example of RocketMQ."""
         reach = self._expected.reach
         if 0 < reach <= at:
             return None  # RocketMQ may leave records behind an end that it cut
@@ -311,7 +311,7 @@ class DamageSearch:
         return reach if any(rest) else None
 
     def _next_record(self, at: int) -> DispatchEntry | None:
-        """The first valid record behind `at`, in the same file or in a later one."""
+        """Return the first valid record behind `at`, in the same file or in a later one."""
         for segment in self._log.segments:
             if segment.end > at + 1:
                 found = self._find_record(segment, max(at + 1, segment.start) - segment.start)
@@ -334,7 +334,7 @@ class DamageSearch:
         return None
 
     def _damages(self, start: int, stop: int, reason: str) -> list[Damage]:
-        """One for each file; the blank at a file's end is left out where it is right."""
+        """Split a damaged range by files; a correct blank at a file's end is left out."""
         found = []
         for segment in self._log.between(start, stop):
             low, high = max(start, segment.start), min(stop, segment.end)
@@ -348,7 +348,7 @@ class DamageSearch:
         return found
 
     def _blank_before(self, segment: Segment, low: int) -> int:
-        """Where the file's blank begins, if one can be found behind `low`; else the file's end."""
+        """Return where the file's blank begins behind `low`; the file's end if none is found."""
         size = segment.end - segment.start
         data = _read(segment, low, segment.end - low)
         place = data.find(MAGIC_BLANK.to_bytes(4, "big"), 4)
@@ -360,7 +360,7 @@ class DamageSearch:
         return segment.end
 
     def _messages(self, start: int, stop: int) -> list[tuple[str, int, int, int]]:
-        """Which queue offsets have their records in `[start, stop)`."""
+        """Return the queue offsets whose records are in `[start, stop)`."""
         found = []
         for queue in self._queues.all():
             low, high = queue.end_before(start), queue.end_before(stop)
@@ -374,10 +374,10 @@ def _read(segment: Segment, offset: int, size: int) -> bytes:
 
 
 def flipped_bit(data: bytes, crc: int) -> int | None:
-    """The one bit of `data`, from its first byte's lowest on, whose change gives checksum `crc`.
+    """Return the number of the single bit of `data` whose change gives checksum `crc`, or None.
 
-    The change of a bit changes a CRC by a value that depends on nothing but its distance from the
-    end, and differs for each of the bits of such a block.
+    Bits are numbered from the lowest bit of the first byte. A flipped bit changes a CRC by a value
+    that depends only on the bit's distance from the end, and differs for each bit of such a block.
     """
     wanted = crc32(data) ^ crc
     if not wanted:

@@ -1,4 +1,4 @@
-"""Ranges of the log known to be damaged: what reads refuse, and what waits for a repair."""
+"""The table of damaged ranges of the log: reads of them are refused until they are repaired."""
 
 import logging
 from bisect import bisect_left, insort
@@ -7,11 +7,13 @@ from typing import NamedTuple
 _log = logging.getLogger(__name__)
 
 RANGES_MAX = 10_000
-"""Beyond so many a new one is joined with the one before it, and what lies between is refused."""
+"""Beyond this limit, a new range is joined with the one before it, including the bytes in
+between.
+"""
 
 
 class DamagedRange(NamedTuple):
-    """Bytes `[start, end)` of the log that may not be handed out."""
+    """Bytes `[start, end)` of the log that must not be returned to readers."""
 
     start: int
     end: int
@@ -22,20 +24,20 @@ class DamagedRange(NamedTuple):
 
 
 class DamageTable:
-    """What was found by reads and by the scrub, until it is repaired, cut or deleted."""
+    """Damage found by reads and by the scrub, until it is repaired, cut or deleted."""
 
     def __init__(self) -> None:
         self.ranges: list[DamagedRange] = []
         self._longest = 0
-        """No range has more bytes."""
+        """Upper limit of the ranges' lengths."""
         self.found = 0
-        """Ranges since the start of this process."""
+        """Number of ranges found since the start of this process."""
         self.repaired = 0
         self.units_rebuilt = 0
-        """Consume-queue units that were damaged, and derived from the log again."""
+        """Damaged consume queue units that were derived from the log again."""
 
     def report(self, start: int, end: int, reason: str) -> DamagedRange:
-        """Remember that `[start, end)` is damaged; logged once for each range."""
+        """Note that `[start, end)` is damaged; logged once per range."""
         known = self.find(start, end)
         if known is not None and known.start <= start and end <= known.end:
             return known
@@ -55,7 +57,7 @@ class DamageTable:
         return damaged
 
     def find(self, start: int, end: int) -> DamagedRange | None:
-        """The first known range that overlaps `[start, end)`."""
+        """Return the first known range that overlaps `[start, end)`, or None."""
         ranges = self.ranges
         for at in range(bisect_left(ranges, (start - self._longest,)), len(ranges)):
             known = ranges[at]
@@ -66,13 +68,13 @@ class DamageTable:
         return None
 
     def clear(self, start: int, end: int) -> list[DamagedRange]:
-        """Forget the ranges that lie within `[start, end)`: their bytes are others now."""
+        """Forget and return the ranges within `[start, end)`, because their bytes were replaced."""
         gone = [known for known in self.ranges if start <= known.start and known.end <= end]
         self.ranges = [known for known in self.ranges if known not in gone]
         return gone
 
     def mark_repaired(self, start: int, end: int, how: str) -> None:
-        """The bytes `[start, end)` were replaced by sound ones."""
+        """Note that the bytes `[start, end)` were replaced by sound ones."""
         gone = self.clear(start, end)
         self.repaired += len(gone)
         for damaged in gone:

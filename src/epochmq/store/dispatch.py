@@ -1,4 +1,4 @@
-"""Derives queue units and index keys from records again, as the append made them (INV-17)."""
+"""Dispatch: derives consume queue units and index keys from log records (INV-17)."""
 
 from epochmq.model import properties as props
 from epochmq.model.names import SCHEDULE_TOPIC
@@ -28,11 +28,11 @@ _NO_UNIT = (TX_PREPARED, TX_ROLLBACK)
 
 
 class QueueGap(Exception):
-    """A queue lacks units below those to be added: all queues must be derived from the start."""
+    """A queue lacks earlier units: all queues must be derived from the log's start."""
 
 
 def index_keys(properties: bytes) -> tuple[str, ...]:
-    """UNIQ_KEY and every key of KEYS, in the order in which they are indexed."""
+    """Return UNIQ_KEY and every key of KEYS, in the order in which they are indexed."""
     unique = props.find(properties, _UNIQ_KEY)
     keys = props.find(properties, _KEYS) if _KEYS in properties else None
     found = [] if not unique else [unique.decode("utf-8", "replace")]
@@ -42,7 +42,7 @@ def index_keys(properties: bytes) -> tuple[str, ...]:
 
 
 class LogDispatcher:
-    """Takes the log's entries in order; queues written so far must be cut before."""
+    """Dispatches the log's records in order; existing queues must be cut before."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class LogDispatcher:
     ) -> None:
         """`from_start`: the first entry is the log's first. `index`: keys are derived.
 
-        Keys are added to `staged`, or to a new list. `sinks` is told of the messages of sinks.
+        Keys are added to `staged`, or to a new list. Messages of sinks are reported to `sinks`.
         """
         self._queues = queues
         self._show = show
         self.touched: dict[ConsumeQueue, None] = {}
-        """Queues that grew and are not shown by this (`show` is False): the caller does it."""
+        """Queues that grew and are not shown yet (if `show` is False); the caller shows them."""
         self._delays_ms = delays_ms
         self._from_start = from_start
         self._index = index
@@ -71,7 +71,7 @@ class LogDispatcher:
         self.staged: Staged = [] if staged is None else staged
         self._sinks = sinks
         self.oddities = 0
-        """Records whose queue offset cannot be right; they get no unit."""
+        """Records with an impossible queue offset; they get no unit."""
 
     def _topic(self, raw: bytes) -> str:
         name = self._names.get(raw)
@@ -80,7 +80,7 @@ class LogDispatcher:
         return name
 
     def tags_code(self, entry: DispatchEntry, topic: str) -> int:
-        """What the unit says about the message's tag, or its time of delivery."""
+        """Return the unit's tags code: the hash of the tag, or the delivery time (ms)."""
         if topic == SCHEDULE_TOPIC:
             level = props.find(entry.properties, _DELAY)
             if level is not None and level.isdigit() and int(level) > 0:
@@ -98,7 +98,7 @@ class LogDispatcher:
         return code
 
     def add(self, entry: DispatchEntry, *, unit: bool, keys: bool) -> None:
-        """Derive what is asked for; `QueueGap` when a queue lacks earlier units."""
+        """Derive unit and keys of a record; raise `QueueGap` if a queue lacks earlier units."""
         topic = self._topic(entry.topic)
         kind = entry.sys_flag & TX_MASK
         if unit and kind not in _NO_UNIT:
@@ -135,8 +135,10 @@ class LogDispatcher:
             queue.write_out()
 
     def add_taken(self, taken: AppendedRecords) -> bool:
-        """The same for records that the native code took apart; False, and nothing has changed but
-        new queues that are empty, when one of their queues wants a closer look."""
+        """Add records that the native code decoded; return False if Python must add them.
+
+        If False, nothing has changed except for new queues, which are empty.
+        """
         queues = [self._place_of(group) for group in taken.groups]
         if None in queues:
             return False
@@ -155,7 +157,7 @@ class LogDispatcher:
         return True
 
     def _place_of(self, group: UnitRun) -> ConsumeQueue | None:
-        """An ordinary queue that goes on, or begins, with the units of `group`."""
+        """Return the plain queue that the units of `group` continue or begin; else None."""
         topic = self._topic(group.topic)
         if self._queues.is_batched(topic):
             return None
@@ -165,13 +167,13 @@ class LogDispatcher:
         return queue if good else None
 
     def _aligned(self, queue: ConsumeQueue, entry: DispatchEntry) -> bool:
-        """Bring a queue to where the unit belongs; False when the record gets no unit."""
+        """Prepare a queue for the record's unit; return False if the record gets no unit."""
         queue_offset = entry.queue_offset
         if queue.next == queue.min and self._from_start:
             queue.place(queue_offset, queue_offset)
             return True
         if queue_offset == 0:
-            # The topic was deleted and made anew: its new queue starts again (delete_topic).
+            # The topic was deleted and created again: its new queue starts at 0 (delete_topic).
             if self._show:
                 self._queues.reset(queue)
             else:
@@ -184,7 +186,7 @@ class LogDispatcher:
             return False
         if not self._from_start:
             raise QueueGap
-        # rocketmq#6570: a failed append left a hole. Offsets must still rise along the queue.
+        # rocketmq#6570: a failed append left a hole. Queue offsets must still increase.
         if not isinstance(queue, BatchQueue):
             queue.tail += UNIT.pack(entry.offset, PRE_BLANK_SIZE, 0) * hole
         queue.next += hole

@@ -1,4 +1,4 @@
-"""What goes into the store and what comes back: values shared by the broker and the log."""
+"""Drafts of messages and append results: the values that broker and store exchange."""
 
 from enum import Enum
 from struct import Struct
@@ -7,7 +7,7 @@ import msgspec
 
 
 class PutStatus(Enum):
-    """Why a message was not stored, or how well it was (upstream's names)."""
+    """Why a message was not stored, or how safely it was (RocketMQ's names)."""
 
     PUT_OK = 0
     FLUSH_DISK_TIMEOUT = 1
@@ -28,12 +28,12 @@ class PutStatus(Enum):
 
 
 class Draft(msgspec.Struct, gc=False):
-    """One message to append; the store adds offsets, store time and checksum.
+    """A message to append; the store adds offsets, store time and checksum.
 
     `properties` is the encoded string as it is stored. `keys` are the index keys, UNIQ_KEY first.
-    `tags_code` goes into the consume queue; for the delay topic the store replaces it by the time
-    of delivery. `born_host` is packed, 8 bytes for IPv4 and 20 for IPv6; its width decides the
-    record's host flag, whatever `sys_flag` says.
+    `tags_code` is stored in the consume queue; for the delay topic the store replaces it by the
+    time of delivery. `born_host` is packed, 8 bytes for IPv4 and 20 for IPv6; its width, not
+    `sys_flag`, determines the record's host flag.
     """
 
     topic: str
@@ -51,7 +51,7 @@ class Draft(msgspec.Struct, gc=False):
 
 
 class Appended(msgspec.Struct, gc=False):
-    """Where a message went: byte position and size in the log, index in its queue, store time."""
+    """Position of an appended message: log offset and size, queue offset, store time (ms)."""
 
     offset: int
     size: int
@@ -60,7 +60,7 @@ class Appended(msgspec.Struct, gc=False):
 
 
 # Store layout --------------------------------------------------------------------------------
-# Shapes of the derived files and of their names.
+# Layout of the derived files, and their names.
 #
 # A record's own layout is in `epochmq.model.record`. All integers are big-endian.
 
@@ -74,19 +74,19 @@ UNIT = Struct(">qiq")
 UNIT_BYTES = UNIT.size
 PRE_BLANK_SIZE = 0x7FFFFFFF
 PRE_BLANK = UNIT.pack(0, PRE_BLANK_SIZE, 0)
-"""Stands for a queue offset that has no record: below a queue's first unit, or in a hole."""
+"""The unit of a queue offset without a record: below a queue's first unit, or in a hole."""
 
 BATCH_UNIT = Struct(">qiqqqhii")
 """Batch queue unit: log offset, record size, tags code, store time, first queue offset, number of
 messages, compact offset (always -1), 0."""
 
 BATCH_PLACE = Struct(f">qiq{BATCH_UNIT.size - UNIT_BYTES}x")
-"""A batch queue unit read as if it were a plain one."""
+"""Reads the first three fields of a batch queue unit, which are those of a plain unit."""
 
 LENGTHS = tuple(length.to_bytes(2, "big") for length in range(32768))
-"""The i16 before the properties, ready made."""
+"""The encoded i16 lengths of topics and properties."""
 
 
 def file_name(offset: int) -> str:
-    """A log or queue file is named by the first offset in it, 20 digits."""
+    """Return the name of a log or queue file: the first offset in it, with 20 digits."""
     return f"{offset:020d}"

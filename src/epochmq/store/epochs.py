@@ -1,16 +1,19 @@
-"""Which master epoch wrote which bytes of the log, and where two logs part (RIP-44, INV-14).
+"""The epoch file: which master epoch wrote which bytes of the log (RIP-44, INV-14).
+
+It also finds the offset up to which two logs are equal (`consistent_point`).
 
 File `epochFileCheckpoint`, text: the number of entries, a CRC-32 without its
-sign bit over the entry lines, and one line `epoch-startOffset` an entry. Ends are never stored: an
+sign bit over the entry lines, and one line `epoch-startOffset` per entry. Ends are not stored: an
 epoch ends where the next one starts.
 
-Rules beyond upstream's (part 2):
-- An epoch may start where the one before it did: then that one is empty and both are kept, so that
-  a Java follower that knows only the older one still finds a point (H1, H2, rocketmq#9942).
-- Ends are derived after each change (H4); entries beyond the log's end are dropped at open (H5,
-  H6); a list that became empty removes the file rather than leave the old one (H5).
-- A file that is read from its `.bak` may lack the newest entry: from its last start on only what is
-  confirmed is believed (H15).
+Rules in addition to RocketMQ's:
+- An epoch may start at the same offset as the one before it. The older one is then empty, and both
+  are kept, so that a Java follower that knows only the older one still finds a consistent point
+  (H1, H2, rocketmq#9942).
+- Ends are derived after each change (H4). Entries beyond the log's end are dropped at open (H5,
+  H6). If the list becomes empty, the file is removed instead of left with old entries (H5).
+- A file that is read from its `.bak` may lack the newest entry: beyond the start of its last entry,
+  only confirmed bytes are trusted (H15).
 """
 
 import logging
@@ -31,11 +34,11 @@ OPEN_END = (1 << 63) - 1
 
 
 class StaleEpoch(PeerError):
-    """An epoch that is not above the last one, or starts before it: somebody was deposed."""
+    """An epoch that is not above the last one, or starts before it: its master was replaced."""
 
 
 class EpochEntry(NamedTuple):
-    """Bytes `[start, end)` of the log were written by the master of `epoch`."""
+    """The master of `epoch` wrote the bytes `[start, end)` of the log."""
 
     epoch: int
     start: int
@@ -43,7 +46,7 @@ class EpochEntry(NamedTuple):
 
 
 def with_ends(entries: Sequence[tuple[int, ...]], end: int = OPEN_END) -> list[EpochEntry]:
-    """Entries in order with their ends; the last one ends at `end`."""
+    """Return the entries in order with their ends; the last one ends at `end`."""
     if not entries:
         return []
     made = [EpochEntry(a[0], a[1], b[1]) for a, b in pairwise(entries)]
@@ -51,7 +54,7 @@ def with_ends(entries: Sequence[tuple[int, ...]], end: int = OPEN_END) -> list[E
 
 
 def epoch_before(entries: Sequence[tuple[int, ...]], offset: int) -> int:
-    """The epoch that wrote the byte before `offset`; -1 when no entry says so."""
+    """Return the epoch that wrote the byte before `offset`; -1 if no entry covers it."""
     return next((entry[0] for entry in reversed(entries) if entry[1] < offset), -1)
 
 
@@ -61,10 +64,10 @@ def consistent_point(
     master: Sequence[tuple[int, ...]],
     master_end: int,
 ) -> int | None:
-    """Up to where both logs hold the same bytes; None when nobody can tell (an operator must).
+    """Return the offset up to which both logs hold the same bytes; None if it cannot be decided.
 
-    The newest own epoch that the master knows with the same start decides; the smaller of its two
-    ends is the point (RIP-44, "Election Truncation Algorithm").
+    If None, an operator must decide. The newest own epoch that the master knows with the same start
+    decides; the smaller of its two ends is the point (RIP-44, "Election Truncation Algorithm").
     """
     theirs = {entry.epoch: entry for entry in with_ends(master, master_end)}
     for mine in reversed(with_ends(own, own_end)):
@@ -83,7 +86,10 @@ def consistent_point(
 
 
 def _before_own(first: tuple[int, ...], master: list[EpochEntry]) -> int | None:
-    """No epoch in common: what lies before the first own epoch came from older masters."""
+    """Return the consistent point if the logs have no epoch in common.
+
+    Older masters wrote the bytes before the first own epoch.
+    """
     older = [entry for entry in master if entry.epoch < first[0]]
     if older:
         return min(first[1], older[-1].end)  # KIP-279
@@ -91,17 +97,21 @@ def _before_own(first: tuple[int, ...], master: list[EpochEntry]) -> int | None:
 
 
 class EpochFile:
-    """The entries of one store; each change is durable when the call returns."""
+    """The epoch entries of one store; each change is durable when the call returns, except
+    `forget_suffix`.
+    """
 
     def __init__(self, disk: Disk, path: str = FILE) -> None:
         self._disk = disk
         self.path = path
         self.entries: list[EpochEntry] = []
-        """By epoch; empty with data in the log: treat the replica as an empty one."""
+        """Ordered by epoch. If empty although the log has data, treat the replica as an empty
+        one.
+        """
         self.doubtful_from: int | None = None
-        """Read from the backup: entries that start behind this offset may be missing."""
+        """Set if the backup was read: entries that start behind this offset may be missing."""
         self._unsaved = False
-        """The file has entries that `forget_suffix` dropped."""
+        """Whether the file still has entries that `forget_suffix` dropped."""
         self._load()
 
     def _load(self) -> None:
@@ -125,13 +135,14 @@ class EpochFile:
 
     @property
     def last_epoch(self) -> int:
-        """Epoch of the last entry, -1 for none (as handshakes have it)."""
+        """Epoch of the last entry, -1 if there is none (as in handshakes)."""
         return self.entries[-1].epoch if self.entries else -1
 
     def append(self, epoch: int, start: int) -> None:
-        """A new epoch begins at `start`; it is on the device before its first byte may be.
+        """Add an epoch that begins at `start`, durably, before its first byte is written.
 
-        The last entry again is no change; `StaleEpoch` when it cannot follow the last one.
+        Repeating the last entry changes nothing. Raises `StaleEpoch` if the epoch cannot follow the
+        last one.
         """
         last = self.entries[-1] if self.entries else None
         if last is not None:
@@ -146,33 +157,35 @@ class EpochFile:
         self._save([*self.entries, EpochEntry(epoch, start)])
 
     def forget_suffix(self, offset: int) -> None:
-        """Drop in memory the epochs that start at `offset` or behind; the caller saves soon.
+        """Drop in memory the epochs that start at or behind `offset`; the caller saves soon.
 
-        The log ends at `offset` already, so nobody may be told of them. A crash before the file is
-        written does no harm: `reconcile` drops them at the next start.
+        The log already ends at `offset`, so these epochs must not be reported to others. A crash
+        before the file is written does no harm: `reconcile` drops them at the next start.
         """
         kept = [entry for entry in self.entries if entry.start < offset]
         if len(kept) < len(self.entries):
             self.entries, self._unsaved = with_ends(kept), True
 
     def cut_suffix(self, offset: int) -> None:
-        """The log was cut to `offset`: drop the epochs that start there or behind."""
+        """Drop the epochs that start at or behind `offset`, to which the log was cut."""
         self._keep([entry for entry in self.entries if entry.start < offset])
         if self.doubtful_from is not None and offset <= self.doubtful_from:
             self.doubtful_from = None
 
     def cut_prefix(self, log_start: int) -> None:
-        """Retention moved the log's start: drop the epochs that end before it, never the last."""
+        """Drop the epochs that end before `log_start` after retention; the last epoch is kept."""
         ended = [entry for entry in self.entries[:-1] if entry.end < log_start]
         self._keep(self.entries[len(ended) :])
 
     def reconcile(self, log_start: int, log_end: int) -> None:
-        """At open: drop what lies outside the log (H5, H6)."""
+        """Drop the entries that are outside the log, when the store opens (H5, H6)."""
         self._keep([entry for entry in self.entries if entry.start <= log_end])
         self.cut_prefix(log_start)
 
     def adopt(self, master: Sequence[tuple[int, ...]], point: int) -> None:
-        """Both logs agree up to `point`: so do the epochs before it, the empty ones too (S07)."""
+        """Take over the master's epochs below `point`, empty ones too (S07): both logs agree
+        there.
+        """
         theirs = [EpochEntry(entry[0], entry[1]) for entry in master if entry[1] < point]
         if not theirs:
             self.cut_suffix(point)
@@ -183,10 +196,11 @@ class EpochFile:
         self.doubtful_from = None
 
     def entry_at(self, offset: int) -> EpochEntry | None:
-        """The epoch that wrote, or will write, byte `offset`; None below the first one.
+        """Return the epoch of byte `offset`, written or next to be written; None before the first.
 
-        Below the first one lies what retention took, or what a broker without a controller wrote:
-        Java 5.3.3 begins at that log's end, replication may make it an epoch 0 from its start.
+        Bytes before the first epoch are those that retention removed, or that a broker without a
+        controller wrote: Java 5.3.3 begins the first epoch at that log's end, replication may make
+        these bytes an epoch 0.
         """
         for entry in reversed(self.entries):
             if entry.start <= offset:
@@ -200,9 +214,9 @@ class EpochFile:
         master_end: int,
         confirmed: int = 0,
     ) -> int | None:
-        """Where to cut the own log; see the function of this name.
+        """Return the offset to which the own log must be cut; see the function of this name.
 
-        Below the own `confirmed` all replicas agree, even where the own entries are in doubt.
+        Below the own `confirmed` offset all replicas agree, even if the own entries are in doubt.
         """
         point = consistent_point(self.entries, own_end, master_entries, master_end)
         if point is not None and self.doubtful_from is not None:
@@ -210,7 +224,7 @@ class EpochFile:
         return point
 
     def newest(self, limit: int = EPOCHS_SENT_MAX) -> list[EpochEntry]:
-        """What fits into a handshake: empty epochs are left out first, then the oldest."""
+        """Return the entries for a handshake: empty epochs are left out first, then the oldest."""
         entries = self.entries
         if len(entries) > limit:
             entries = [e for e in entries if e.end > e.start]
@@ -221,7 +235,7 @@ class EpochFile:
             self._save(entries)
 
     def _save(self, entries: Sequence[EpochEntry]) -> None:
-        """On the device first, in memory then: an error leaves both as they were."""
+        """Write the file, then change the entries in memory: an error leaves both unchanged."""
         entries = entries[-EPOCHS_KEPT_MAX:]
         if entries:
             self._disk.write_file(self.path, _format(entries), backup=True)
@@ -238,7 +252,7 @@ def _format(entries: Sequence[tuple[int, ...]]) -> bytes:
 
 
 def _parse(data: bytes) -> list[tuple[int, int]] | None:
-    """Entries of a file's text; None when it is empty, damaged or out of order."""
+    """Parse the file's text; return None if it is empty, damaged or out of order."""
     head, _, rest = data.partition(b"\n")
     crc, _, lines = rest.partition(b"\n")
     try:

@@ -1,7 +1,8 @@
-"""A second look at one block of the log: are its bytes what was written here?
+"""Checks one block of the log a second time: whether its bytes are what was written.
 
-Its checksum says so, and each record that has bytes in the block: place, lengths, the body's own
-checksum. Everything is read by `File.read`, so that the look may run beside the loop.
+It compares the block's checksum, and each record that has bytes in the block: place, lengths, the
+body's checksum. Everything is read by `File.read`, so that the check may run outside the event
+loop.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,17 +19,18 @@ from epochmq.store.segment import Segment
 from epochmq.store.written_blocks import BLOCK_BYTES
 
 RECORD_BYTES_MAX = limits.FRAME_BYTES_MAX
-"""No record is larger. The walk begins so far before a block: then the record in which it begins
-is known, whatever bodies may hold that looks like a record."""
+"""Upper limit of a record's size. The scan begins so far before a block that the record at the
+block's start is known, even if bodies contain bytes that look like a record.
+"""
 MAGIC_FRONT = b"\xda\xa3\x20"
-"""What the magic numbers of both record versions begin with."""
+"""The common first bytes of the magic numbers of both record versions."""
 
 Bad = tuple[int, int, str]
-"""(start, end, reason) of bytes that are no sound record."""
+"""(start, end, reason) of bytes that are not a sound record."""
 
 
 class Examination:
-    """One look; made on the loop, run beside it, concluded on the loop."""
+    """One check; created on the loop, run outside it, concluded on the loop."""
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class Examination:
         """That of the bytes `[start, end)`."""
 
     def run(self) -> None:
-        """Read; nothing is changed."""
+        """Read and check the block; nothing is changed."""
         segment, block = self._segment, self._block
         try:
             data = segment.file.read(block.start - segment.start, block.stop - block.start)
@@ -68,7 +70,7 @@ class Examination:
             self._error = str(error)
 
     def conclude(self) -> str:
-        """Report what is damaged; why the block is not sound, '' when it is."""
+        """Report damage; return why the block is not sound, '' if it is sound."""
         if self._error:
             return self._error
         if self._generation != self._checksums.generation:
@@ -82,7 +84,7 @@ class Examination:
 
 
 class FileRecords:
-    """The records of one log file, `[start, end)`, of which `log_end` is written."""
+    """The records of one log file `[start, end)`, written up to `log_end`."""
 
     def __init__(
         self, read: Callable[[int, int], bytes], start: int, end: int, log_end: int
@@ -93,7 +95,9 @@ class FileRecords:
         self._log_end = log_end
 
     def bad(self, low: int, high: int) -> list[Bad]:
-        """What of `[low, high)` is no part of a sound record, as far as that can be told."""
+        """Return the ranges in `[low, high)` that are not part of a sound record, as far as
+        known.
+        """
         found: list[Bad] = []
         first = max(self._start, low - RECORD_BYTES_MAX)
         at = first if first == self._start else self._next_sound(first, high)
@@ -109,12 +113,12 @@ class FileRecords:
         return found
 
     def _next_sound(self, low: int, default: int) -> int:
-        """Where the first sound record from `low` on begins."""
+        """Return where the first sound record from `low` on begins."""
         places = self._places(low, min(self._log_end, low + 2 * RECORD_BYTES_MAX))
         return next((at for at in places if not self._look(at)[1]), default)
 
     def _places(self, low: int, high: int) -> Iterator[int]:
-        """Where in `[low, high)` something begins that looks like a record of that place."""
+        """Yield the offsets in `[low, high)` where something looks like a record of that offset."""
         for start in range(low, high, BLOCK_BYTES):
             stop = min(start + BLOCK_BYTES, high)
             data = self._read(start, stop - start + OFFSET_AT + 8)
@@ -126,9 +130,9 @@ class FileRecords:
                 at = data.find(MAGIC_FRONT, at + 1)
 
     def _look(self, at: int) -> tuple[int, str]:
-        """(bytes, '') of the record at `at`; else its bytes, 0 if unknown, and why it is not sound.
+        """Return (size, '') of a sound record at `at`; else its size, 0 if unknown, and the reason.
 
-        What goes on behind the log's end cannot be judged yet, and counts as sound.
+        A record that continues behind the log's end cannot be judged yet, and counts as sound.
         """
         room = self._end - at
         if at >= self._log_end or room < BLANK.size:

@@ -1,7 +1,7 @@
-"""Which bytes are on the device: sync points, and those who wait for them.
+"""Flush of the commit log: sync points, and the callers that wait for a sync (group commit).
 
-One sync serves all appends that came before it (group commit). A sync that fails is final: what it
-covered may be lost although later syncs succeed, so nobody is told "synced" any more.
+One sync serves all appends before it. A failed sync is final: the bytes it covered may be lost
+although later syncs succeed, so no caller gets a success any more.
 """
 
 from collections import deque
@@ -14,33 +14,38 @@ Waiter = Callable[[bool], None]
 
 
 class Flusher:
-    """Owns `pointers.synced`."""
+    """Syncs the log and moves `pointers.synced`."""
 
     def __init__(self, log: CommitLog, pointers: Pointers, whole_end: Callable[[], int]) -> None:
         self._log = log
         self._pointers = pointers
         self._waiting: deque[tuple[int, Waiter]] = deque()
         self._marks: deque[tuple[int, int, int]] = deque()
-        """Of each sync point: the end, the newest store time, and up to where records are whole."""
+        """For each sync point: its end, the newest store time, and where complete records end."""
         self._whole_end = whole_end
-        """Up to where the log is whole records; a follower's may end inside one."""
+        """Returns where complete records end; a follower's log may end inside a record."""
         self.whole_synced = 0
-        """Where a record ends, and everything below is on the device."""
+        """End of a record below which everything is synced."""
         self._failed = False
         self._open: list[int] = []
-        """Ends of the sync points under way; two may have one end (a flush and the index's)."""
+        """Ends of the running sync points; two may have the same end (a flush and an index
+        sync).
+        """
         self._void: list[int] = []
-        """Ends of sync points taken before the log was cut below them."""
+        """Ends of sync points that were taken before the log was cut below them."""
         self._cut_at = 0
         self.count = 0
 
     @property
     def awaited(self) -> bool:
-        """Whether somebody waits for a sync."""
+        """Whether a caller waits for a sync."""
         return bool(self._waiting)
 
     def point(self, wall: int) -> tuple[int, Callable[[], None]]:
-        """The log's end, whose newest message was stored at `wall`, and the call that syncs it."""
+        """Return the log's end and the blocking call that syncs the log up to it.
+
+        `wall` is the store time (ms) of the newest message. The transient pool is written first.
+        """
         self._log.commit()
         end = self._log.end
         files = [segment.file for segment in self._log.between(self._pointers.synced, end)]
@@ -48,13 +53,15 @@ class Flusher:
         self._open.append(end)
 
         def sync() -> None:
-            for file in files:  # in the log's order: a later file is worth nothing without this one
+            for file in files:  # in log order: a later file is useless without this one
                 file.sync()
 
         return end, files[0].sync if len(files) == 1 else sync
 
     def done(self, offset: int) -> int | None:
-        """Everything below `offset` is synced; the newest store time below it, when known."""
+        """Record that all bytes below `offset` are synced; return the newest store time, if
+        known.
+        """
         wall: int | None = None
         if offset in self._void:
             self._void.remove(offset)
@@ -70,7 +77,7 @@ class Flusher:
         return wall
 
     def cut(self, end: int) -> None:
-        """The log was cut to `end`, and who waited for more is told that it never will be."""
+        """Follow a cut of the log to `end`: callers that wait for later bytes get False."""
         self.void(end)
         waiting, self._waiting = self._waiting, deque()
         for offset, callback in waiting:
@@ -80,8 +87,10 @@ class Flusher:
                 callback(False)
 
     def void(self, end: int) -> None:
-        """The log is about to be cut to `end`: syncs on their way say nothing about what comes
-        there next."""
+        """Ignore the running syncs beyond `end`, because the log is about to be cut there.
+
+        They say nothing about the bytes that are written there next.
+        """
         self._cut_at = min(end, self._cut_at) if self._void else end
         self.whole_synced = min(self.whole_synced, end)
         self._void += [point for point in self._open if point > end]
@@ -89,14 +98,14 @@ class Flusher:
         self._marks = deque(mark for mark in self._marks if mark[0] <= end)
 
     def release(self) -> None:
-        """Call those whose bytes are synced, in order."""
+        """Call the waiters whose bytes are synced, in order."""
         waiting = self._waiting
         synced = self._pointers.synced
         while waiting and waiting[0][0] <= synced:
             waiting.popleft()[1](True)
 
     def wait(self, offset: int, callback: Waiter) -> None:
-        """Call back with True once `offset` is synced, with False when it never will be."""
+        """Call `callback` with True once `offset` is synced, or with False if it never will be."""
         if self._failed:
             callback(False)
         elif offset <= self._pointers.synced and not self._waiting:
@@ -105,7 +114,7 @@ class Flusher:
             self._waiting.append((offset, callback))
 
     def fail(self) -> None:
-        """No further sync will be believed."""
+        """Ignore all further syncs, and call all waiters with False."""
         self._failed = True
         self._open.clear()
         while self._waiting:

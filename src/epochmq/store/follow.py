@@ -1,11 +1,12 @@
-"""A follower's side of the log: the master's bytes at any boundary, records as they become whole.
+"""The follower's log: appends the master's raw bytes, and derives records once they are complete.
 
-A chunk may end inside a record, never behind its file's end; the blank at a file's end is part of
-the stream. What is whole is checked at once, checksum included, before anybody is told that it is
-here: a damaged record does not spread (S11). Its unit goes to its queue at once too, so the next
-queue offsets always come from the whole log (rocketmq#7689), but is shown only once confirmed.
+A chunk may end inside a record, but not behind the end of its file; the blank at a file's end is
+part of the stream. Complete records are checked at once, with their checksum, before the follower
+acknowledges them: a damaged record does not spread (S11). Each record's unit is added to its queue
+at once too, so that the next queue offsets always come from the whole log (rocketmq#7689), but the
+unit is shown only once confirmed.
 
-The bytes come into a buffer of ours and are written from there: unlike a store into a mapping, that
+The bytes are received into a buffer and written from there: unlike a store into a mapping, a write
 reports a full disk instead of killing the process, and does not read cold pages first.
 """
 
@@ -29,17 +30,17 @@ from epochmq.store.store_files import StoreFiles
 
 _SMALLEST = 91
 _WRITE_UNITS = 8 * WRITE_UNITS
-"""A follower that catches up writes more at once; the tick writes what is left."""
+"""A follower that catches up writes more units at once; the tick writes the rest."""
 _HEAD_BYTES = 76
-"""Enough of a record to find its store time, whatever its hosts."""
+"""Enough bytes of a record to find its store time, with any host type."""
 
 
 class DamagedStream(PeerError):
-    """The master's bytes are no records; the log was cut back to where they end."""
+    """The master's bytes are not valid records; the log is cut to the last valid record."""
 
 
 class Follower:
-    """Active from the first raw byte until `Store.seal_tail`."""
+    """Receives a master's log; active from the first raw byte until `Store.seal_tail`."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class Follower:
         safeguards: Safeguards,
         on_failure: Callable[[Exception], None],
     ) -> None:
-        """`on_failure` is called when the units of a queue could not be written."""
+        """`on_failure` is called if the units of a queue could not be written."""
         options = files.options
         self._log = files.log
         self._appender = appender
@@ -68,24 +69,24 @@ class Follower:
         )
         self._buffer = memoryview(bytearray(0))
         self._window_at = 0
-        """Where the window's bytes are in the log."""
+        """Log offset of the bytes in the window."""
         self.active = False
         self._whole_end = 0
-        """Up to here the log is whole records that were checked, or blanks; while active."""
+        """End of the complete, checked records or blanks; valid while active."""
         self._head_at = 0
-        """Where the first record begins whose store time was not looked at."""
+        """Offset of the first record whose store time was not examined yet."""
 
     def whole_end(self) -> int:
-        """Where the whole records of the log end; the log's end when no master is followed."""
+        """Return where the log's complete records end; the log's end if no master is followed."""
         return self._whole_end if self.active else self._log.end
 
     @property
     def touched(self) -> list[ConsumeQueue]:
-        """Queues that the last scan made grow."""
+        """The queues that grew in the last scan."""
         return list(self._dispatcher.touched)
 
     def begin(self) -> None:
-        """The log is whole; from now on it grows by raw bytes."""
+        """Start following: from now on the log grows by raw bytes."""
         self._log.commit()
         if self._native is None and (native := library.library()) is not None:
             self._native = NativeRecords(native, index=self._index, crc=self._crc)
@@ -93,7 +94,9 @@ class Follower:
         self._whole_end = self._head_at = self._log.end
 
     def space(self, limit: int) -> memoryview:
-        """A window for at most `limit` bytes that go behind the log's end; opens the next file."""
+        """Return a window for at most `limit` bytes at the log's end; open the next file if
+        needed.
+        """
         log = self._log
         if log.end == log.active_end:
             log.roll()
@@ -102,9 +105,9 @@ class Follower:
         return self._buffer[: min(limit, log.active_end - log.end)]
 
     def written(self, count: int) -> list[ConsumeQueue]:
-        """The window's first `count` bytes join the log; the queues that grew.
+        """Append the window's first `count` bytes to the log; return the queues that grew.
 
-        `DamagedStream` at a bad record: `whole_end()` is where the log is still good.
+        Raises `DamagedStream` at a bad record: the log is valid up to `whole_end()`.
         """
         self._peek(count)
         self._window_at = self._log.end
@@ -116,10 +119,10 @@ class Follower:
         return self.scan()
 
     def _peek(self, count: int) -> None:
-        """Lower the checkpoint's claims before the bytes of older records are written.
+        """Lower the checkpoint's claims before bytes of older records are written.
 
-        Store times are those of whoever was master, and a later one's clock may be behind. The
-        last record counts although it is not whole: no claim may be later than it.
+        Store times come from the master of that time, and a later master's clock may be behind. The
+        last record counts even if it is incomplete: no claim may be later than it.
         """
         base, end = self._log.end, self._log.end + count
         at = self._head_at
@@ -127,7 +130,7 @@ class Follower:
         while at + BLANK.size <= end:
             if native is not None and at >= base:
                 at = base + self._newest(native, at - base, count)
-                native = None  # what stopped it is rare: the rest is done here
+                native = None  # the cause of the stop is rare: Python does the rest
                 continue
             view, pos = self._window(at, base)
             size, magic = BLANK.unpack_from(view, pos)
@@ -141,14 +144,16 @@ class Follower:
         self._head_at = at
 
     def _newest(self, native: NativeRecords, at: int, count: int) -> int:
-        """Let the native code look at the window from `at` on; where clocks went back, or heads
-        end."""
+        """Examine the window from `at` on in native code; return where it stopped."""
         stop, wall = native.newest(self._buffer, at, count, self._appender.last_wall)
         self._appender.saw(wall)
         return stop
 
     def _window(self, at: int, base: int) -> tuple[Buffer, int]:
-        """Where the head at log offset `at` is, when from `base` on all is in the window."""
+        """Return the bytes and position of the record head at log offset `at`.
+
+        From `base` on the bytes are in the window, before it in the log.
+        """
         if at >= base:
             return self._buffer, at - base
         here = self._log.slice(at, min(_HEAD_BYTES, base - at))
@@ -156,22 +161,22 @@ class Follower:
         return bytes(here) + bytes(self._buffer[: _HEAD_BYTES - len(here)]), 0
 
     def drop_tail(self) -> None:
-        """At a clean stop: leave no part of a record, it comes again."""
+        """Zero an incomplete record at a clean stop; the master sends it again."""
         log = self._log
         if self.active and self._whole_end < log.end:
             segment = log.find(self._whole_end)
             assert segment is not None
             segment.write(self._whole_end, bytes(log.end - self._whole_end))
-            segment.file.sync()  # the log's own sync ends before it
+            segment.file.sync()  # the log's own sync ends before these bytes
             log.end = self._whole_end
 
     def cut(self, end: int) -> None:
-        """The log was cut to `end`."""
+        """Follow a cut of the log to `end`."""
         self._whole_end = min(self._whole_end, end)
         self._head_at = self._whole_end
 
     def scan(self) -> list[ConsumeQueue]:
-        """Take the records that became whole."""
+        """Check and derive the records that became complete."""
         log = self._log
         self._dispatcher.touched.clear()
         try:
@@ -184,7 +189,7 @@ class Follower:
         return self.touched
 
     def _scan_file(self, segment: Segment) -> bool:
-        """Take the whole records of one file; whether it is at its end."""
+        """Process the complete records of one file; return whether its end is reached."""
         start = segment.start
         limit = min(self._log.end, segment.end) - start
         if self._native is not None:
@@ -199,7 +204,7 @@ class Follower:
         return rolled
 
     def _walk(self, segment: Segment, stop: int) -> None:
-        """Take the records of one file up to position `stop`, where one ends."""
+        """Process the records of one file up to position `stop`, where a record ends."""
         start, end = segment.start, ScanEnd()
         view = segment.view[:stop]
         for entry in walk(view, start, self._whole_end - start, end, crc=self._crc):
@@ -209,8 +214,10 @@ class Follower:
             raise DamagedStream(f"bad record from the master at {end.offset}: {end.reason}")
 
     def _add_by_native(self, native: NativeRecords, segment: Segment, limit: int) -> None:
-        """As far as queues go on as they should, let the native code take what is whole; single
-        records that it leaves are taken here, more and more of them when it leaves many."""
+        """Process complete records in native code, while their queue offsets continue as expected.
+
+        Single records that the native code refuses are processed here, in growing numbers.
+        """
         most = 1
         while self._whole_end + BLANK.size <= self._log.end:
             taken = self._decode_by_native(native, segment, limit)
@@ -229,7 +236,9 @@ class Follower:
     def _decode_by_native(
         self, native: NativeRecords, segment: Segment, limit: int
     ) -> AppendedRecords | None:
-        """From the window where records are still in it; a fresh mapping costs a fault a page."""
+        """Decode from the window if possible: reading a fresh mapping costs one page fault per
+        page.
+        """
         base = self._window_at
         if self._whole_end >= base:
             return native.decode(self._buffer, base, self._whole_end - base, self._log.end - base)
@@ -246,7 +255,7 @@ class Follower:
 
 
 def _whole(view: memoryview, at: int, limit: int, most: int = 1 << 62) -> tuple[int, bool]:
-    """(end of the last of `most` records whole below `limit`, whether the file ends there)."""
+    """Return (end of the last of `most` complete records below `limit`, whether the file ends)."""
     size_max = len(view)
     while limit - at >= BLANK.size and most > 0:
         most -= 1
@@ -260,7 +269,7 @@ def _whole(view: memoryview, at: int, limit: int, most: int = 1 << 62) -> tuple[
 
 
 def _check_head(view: memoryview, at: int, start: int) -> None:
-    """The head of what is not whole yet must be able to become a record, or nothing will."""
+    """Raise `DamagedStream` if the incomplete record's head cannot become a valid record."""
     size, magic = BLANK.unpack_from(view, at)
     room = len(view) - at
     if magic == MAGIC_BLANK:

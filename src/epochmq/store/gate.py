@@ -1,8 +1,8 @@
-"""Whether the store takes writes: not when fenced, closed, or out of space or descriptors.
+"""Whether the store accepts writes: not if fenced, closed, following, or short of resources.
 
-A full disk is no failure: it refuses and heals, and so does a process without a file descriptor or
-memory to spare. Any other failed write or sync is final, since
-memory and device may disagree from then on (fsyncgate).
+A full disk, or a lack of file descriptors or memory, is temporary: the store refuses writes until
+the resource is available. Any other failed write or sync is final, since memory and device may
+differ from then on (fsyncgate).
 """
 
 import logging
@@ -15,11 +15,15 @@ from epochmq.store.draft import PutStatus
 _log = logging.getLogger(__name__)
 
 LOOKS_WHILE_FULL = 10
-"""After so many looks a full disk is tried again even when no more space shows (quotas)."""
+"""While the disk is full, every so many checks a write is tried even if free space did not grow
+(disk quotas).
+"""
 
 
 class Gate:
-    """`refusal` is what an append answers now, None when it may go on."""
+    """Decides on appends: `refusal` is the status that refuses one, None if appends are
+    accepted.
+    """
 
     def __init__(self, disk: Disk, warning_ratio: float) -> None:
         self._disk = disk
@@ -31,7 +35,7 @@ class Gate:
         self._shut = False
         self._follows = False
         self.held = False
-        """The log is being cut, see `ReplicaLog.cutting`."""
+        """Whether the log is being cut, see `ReplicaLog.cutting`."""
         self._free_when_full = 0
         self._looks = 0
 
@@ -41,29 +45,29 @@ class Gate:
         self.refusal = PutStatus.SERVICE_NOT_AVAILABLE if refused else None
 
     def shut(self) -> None:
-        """The store is being closed."""
+        """Refuse writes because the store is being closed."""
         self._shut = True
         self._set()
 
     def follow(self, follows: bool) -> None:
-        """The log is another broker's: nothing is appended by this one (INV-32)."""
+        """Refuse appends while the broker follows a master's log (INV-32)."""
         self._follows = follows
         self._set()
 
     def hold(self, held: bool) -> None:
-        """The log is being cut, beside the loop perhaps."""
+        """Refuse writes while the log is being cut, possibly outside the event loop."""
         self.held = held
         self._set()
 
     def fence(self, reason: str) -> None:
-        """Refuse for good; the first reason stays."""
+        """Refuse writes for good; the first reason is kept."""
         if self.fenced is None:
             self.fenced = reason
             _log.critical("store fenced, nothing more is written: %s", reason)
         self._set()
 
     def failed(self, error: Exception) -> None:
-        """A write failed."""
+        """Handle a failed write: note the lack of space or resources, or fence the store."""
         if not isinstance(error, DiskFull):
             self.fence(str(error))
             return
@@ -81,7 +85,10 @@ class Gate:
         self._set()
 
     def look(self, used: float, try_again: Callable[[], None]) -> None:
-        """Refuse above the warning level; take writes again when `try_again` does not raise."""
+        """Refuse writes above the warning level; accept them again if `try_again` does not raise.
+
+        `used` is the used share of the disk (0 to 1).
+        """
         if used > self._warning_ratio:
             if not self.disk_full:
                 self.failed(DiskFull(f"{used:.0%} of the disk is used"))

@@ -1,7 +1,7 @@
-"""Index keys of messages that are not confirmed wait in memory: the index has no way back.
+"""Index keys that wait in memory until their messages are confirmed (replication only).
 
-An index file whose messages were cut would have to be made again whole, so
-under replication keys go in only once their record is readable, in the log's order.
+An index file whose messages were cut must be rebuilt as a whole. So under replication keys are
+indexed only once their record is readable, in log order.
 """
 
 from bisect import bisect_left
@@ -16,10 +16,10 @@ Row = tuple[str, tuple[str, ...], int, int]
 """(topic, keys, log offset, store ms) of one message."""
 
 Staged = list[Row | PackedKeys]
-"""What is not indexed yet, in the log's order; the native code's keys are hashed already."""
+"""Keys that are not indexed yet, in log order; the native code's keys are hashed already."""
 
 HELD_KEYS_MAX = 65_536
-"""Messages whose keys may wait; beyond, they are indexed early, at the price of a slow cut."""
+"""Limit of messages whose keys wait; more are indexed early, which makes a later cut slow."""
 
 
 def _offset(row: Row | PackedKeys) -> int:
@@ -27,14 +27,14 @@ def _offset(row: Row | PackedKeys) -> int:
 
 
 def waiting_keys(staged: Staged) -> int:
-    """How many messages, or keys of packed ones, wait."""
+    """Return how many messages (or packed keys) wait."""
     return sum(len(row) if isinstance(row, PackedKeys) else 1 for row in staged)
 
 
 def ready_rows(staged: Staged, readable: int, log: CommitLog) -> int:
-    """How many rows, from the first on, belong to records that end up to `readable`.
+    """Return how many leading rows belong to records that end at or below `readable`.
 
-    Packed keys of which some are readable become two rows.
+    Packed keys that are only partly readable are split into two rows.
     """
     count = bisect_left(staged, readable, key=_offset)
     if count == 0:
@@ -60,20 +60,20 @@ def ready_rows(staged: Staged, readable: int, log: CommitLog) -> int:
 
 
 def _ends(offset: int, log: CommitLog) -> int:
-    """Where the record at `offset` ends."""
+    """Return where the record at `offset` ends."""
     head = log.slice(offset, 4)
     return offset + (int.from_bytes(head, "big") if head is not None else 1 << 62)
 
 
 def _keys_below(keys: PackedKeys, offset: int) -> int:
-    """How many of `keys` belong to records that begin below `offset`."""
+    """Return how many of `keys` belong to records that begin below `offset`."""
     return bisect_left(
         range(len(keys)), offset, key=lambda n: place_of(keys.data, n * KEY_BYTES)[0]
     )
 
 
 def cut_rows(staged: Staged, end: int) -> None:
-    """The log was cut to `end`: forget the keys of what lay behind."""
+    """Remove the keys of messages at or beyond `end`, after a cut of the log."""
     del staged[bisect_left(staged, end, key=_offset) :]
     last = staged[-1] if staged else None
     if isinstance(last, PackedKeys) and last.end > end:
@@ -91,7 +91,7 @@ def cut_rows(staged: Staged, end: int) -> None:
 
 
 WIDTH = 32
-"""Bytes of a padded key; longer ones and other alphabets are hashed one by one."""
+"""Bytes of a padded key; longer and non-ASCII keys are hashed one by one."""
 
 BATCH = 64
 _MASK_32 = 0xFFFFFFFF
@@ -99,7 +99,7 @@ _POWERS = tuple(pow(31, n, 1 << 32) for n in range(WIDTH + 1))
 
 
 def _mask(width: int) -> int:
-    """The lower half set in each group of `width` bytes."""
+    """Return a mask with the lower half set in each group of `width` bytes."""
     half = width // 2
     return int.from_bytes((bytes(half) + b"\xff" * half) * (WIDTH * BATCH // width), "big")
 
@@ -108,7 +108,7 @@ _M8, _M16, _M32 = _mask(2), _mask(4), _mask(8)
 
 
 def java_hashes(prefixes: Sequence[int], keys: Sequence[str]) -> list[int]:
-    """Unsigned 32-bit hash of each key behind a text that hashes to its prefix."""
+    """Return the unsigned 32-bit Java hash of each key, continued from its prefix's hash."""
     found: list[int] = []
     for at in range(0, len(keys), BATCH):
         piece = keys[at : at + BATCH]
@@ -126,12 +126,12 @@ def java_hashes(prefixes: Sequence[int], keys: Sequence[str]) -> list[int]:
 
 
 def one_hash(prefix: int, key: str) -> int:
-    """Unsigned 32-bit hash of `key` behind a text that hashes to `prefix`."""
+    """Return the unsigned 32-bit Java hash of `key`, continued from the hash `prefix`."""
     return extend_hash(prefix, key) & _MASK_32
 
 
 def _fold(data: bytes) -> list[int]:
-    """The hash, not yet cut to 32 bits, of each `WIDTH` bytes of `data`."""
+    """Return the hash, not yet reduced to 32 bits, of each `WIDTH` bytes of `data`."""
     value = int.from_bytes(data, "big")
     value = (value >> 8 & _M8) * 31 + (value & _M8)
     value = (value >> 16 & _M16) * 31**2 + (value & _M16)

@@ -1,7 +1,7 @@
-"""What a store does between appends, in slices of under a millisecond: `tick`.
+"""Housekeeping: what a store does between appends, in slices of under a millisecond (`tick`).
 
-Index staged keys, write queue tails, make the next log file ahead, keep the checkpoint, delete what
-expired, watch the disk. Whatever must wait for the device becomes a chore.
+It indexes staged keys, writes queue tails, creates the next log file ahead, writes the checkpoint,
+deletes expired files and computes checksums. Work that waits for the device becomes a chore.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ SYNCS_A_STEP = 8
 
 
 class Every:
-    """A period on the monotonic clock; due at once the first time it is asked."""
+    """A period (ms) on the monotonic clock; due at the first call."""
 
     def __init__(self, period_ms: int) -> None:
         self._period_ms = period_ms
@@ -36,7 +36,7 @@ class Every:
 
 
 class Housekeeping:
-    """Owns the slow side of a store's files."""
+    """Writes and syncs the derived files, the checkpoint and the checksums."""
 
     def __init__(
         self,
@@ -49,7 +49,10 @@ class Housekeeping:
         on_synced: Callable[[int], None],
         on_failure: Callable[[Exception], None],
     ) -> None:
-        """`on_synced` is called when a chore has synced the log up to an offset."""
+        """`on_synced` is called when a chore has synced the log up to an offset.
+
+        `on_failure` is called with the error of a failed write or sync.
+        """
         options = files.options
         self._disk = files.disk
         self._options = options
@@ -65,7 +68,7 @@ class Housekeeping:
         self._chores = chores
         self._on_synced = on_synced
         self._claims = 0
-        """Changes when the log is cut: claims of before are void."""
+        """Changes at each log cut: claims of syncs that began before are void."""
         self._on_failure = on_failure
         self._next_file = NextFile(files, chores, on_failure)
         self._write_queues = Every(options.queue_write_interval_ms)
@@ -76,10 +79,10 @@ class Housekeeping:
         self._to_write: list[ConsumeQueue] = []
         self._writing = False
         self._queues_wall: int | None = None
-        """Store time that the queue sync in progress will stand for."""
+        """Store time (ms) that the running queue sync covers."""
 
     def tick(self, now: int, wall: int) -> None:
-        """One slice; what fails for lack of space is tried again by a later one."""
+        """Do one slice; work that fails for lack of space is retried by a later tick."""
         try:
             self.index_staged()
             self._tick_queues(now)
@@ -101,7 +104,7 @@ class Housekeeping:
             self._on_failure(error)
 
     def index_staged(self) -> None:
-        """Put staged keys into the index, under replication those that are readable."""
+        """Add staged keys to the index; under replication only those of readable records."""
         staged = self._appender.staged
         if self._index is None or not staged:
             return
@@ -114,7 +117,7 @@ class Housekeeping:
             self._index.write_items()
 
     def forget_claims(self) -> None:
-        """The log was cut: what is being synced says nothing about the checkpoint's times."""
+        """Void the running syncs' claims on the checkpoint's times, because the log was cut."""
         self._claims += 1
 
     def _tick_queues(self, now: int) -> None:
@@ -135,7 +138,9 @@ class Housekeeping:
                 self.sync_queues(self._queues_wall)
 
     def sync_queues(self, wall: int) -> None:
-        """A chore that syncs all queue files written so far; they stand for `wall` then."""
+        """Add a chore that syncs all queue files written so far, which cover store time `wall`
+        (ms).
+        """
         files = self._queues.files
         paths, created = sorted(files.unsynced), sorted(files.created)
         files.unsynced.clear()
@@ -154,13 +159,13 @@ class Housekeeping:
                 files.created.update(created)
                 self._on_failure(error)
             elif wall <= self._appender.last_wall and claims == self._claims:
-                # Else the clock went back, or the log was cut meanwhile.
+                # Otherwise the clock went back, or the log was cut meanwhile.
                 self._checkpoint.queues_wall_ms = wall
 
         self._chores.add("queues", steps, done)
 
     def _sync_files(self, paths: list[str]) -> None:
-        """Sync files by path; deleted ones are skipped."""
+        """Sync files by path; deleted files are skipped."""
         for path in paths:
             if self._disk.exists(path):
                 file = self._disk.open(path)
@@ -175,7 +180,9 @@ class Housekeeping:
                 self._disk.sync_dir(folder)
 
     def sync_index(self) -> None:
-        """A chore that syncs the log, then the index: it never names what the log may lose."""
+        """Add a chore that syncs the log, then the index, so that the index names no lost
+        record.
+        """
         index = self._index
         if index is None or self._chores.busy("index"):
             return
@@ -197,9 +204,9 @@ class Housekeeping:
         self._chores.add("index", steps, done)
 
     def _sync_claims(self) -> None:
-        """A chore that makes durable how far the log is known to be synced.
+        """Add a chore that makes durable up to where the log is known to be synced.
 
-        What a power cut leaves behind that could be damage or a torn tail: nobody can tell.
+        Beyond that offset, damage and a torn tail look the same after a power cut.
         """
         if not self._chores.busy("claims"):
             self._checkpoint.write()
@@ -207,9 +214,9 @@ class Housekeeping:
             self._chores.add("claims", steps, lambda _error: None)
 
     def _cover_log(self, *, partial: bool) -> None:
-        """A chore that computes checksums of full blocks; of the last, `partial` one now and then.
+        """Add a chore that computes checksums of full blocks, and if `partial`, of the last block.
 
-        What a crash leaves without a checksum is what was written since.
+        After a crash only recently written bytes are without a checksum.
         """
         if self._chores.busy("checksums"):
             return
@@ -223,7 +230,7 @@ class Housekeeping:
             self._chores.add("checksums", steps + checksums.sync_steps(), done)
 
     def finish(self) -> None:
-        """A clean stop: everything derived is written and synced, and the checkpoint says so."""
+        """Write and sync everything derived, and the checkpoint, for a clean stop."""
         self.index_staged()
         self._queues.write_some(len(self._queues.dirty))
         for queue in self._queues.all():
@@ -238,7 +245,7 @@ class Housekeeping:
         self._next_file.clean()
 
     def _tick_log(self) -> None:
-        """Begin to make the next file once a quarter of the active one is used."""
+        """Begin to create the next file once a quarter of the active file is used."""
         log = self._log
         if log.ready is None and log.segments:
             left = log.active_end - log.end
@@ -247,7 +254,7 @@ class Housekeeping:
 
 
 def _folders(path: str) -> list[str]:
-    """The directories that lead to `path`, the root last."""
+    """Return the parent directories of `path`, the root last."""
     found = []
     while path:
         path = path.rpartition("/")[0]
@@ -256,7 +263,7 @@ def _folders(path: str) -> list[str]:
 
 
 def _sliced(call: Callable[[list[str]], None], names: list[str]) -> list[Step]:
-    """`call` for all names, a few a step."""
+    """Return steps that run `call` for all names, a few names per step."""
     return [
         lambda part=names[at : at + SYNCS_A_STEP]: call(part)  # type: ignore[misc]
         for at in range(0, len(names), SYNCS_A_STEP)

@@ -1,8 +1,8 @@
-"""One hash index file: header, slots, items (420,000,040 sparse bytes).
+"""One index file: a hash index with header, slots and items (420,000,040 sparse bytes).
 
-Items are appended at the end and written through; the slots of the file being filled are held in
-memory and written by whole 4 KiB pages, the header last: what the header counts is complete on the
-device, whatever moment a crash picks (the order of `sync`).
+Items are appended at the end and written through. The slots of the file being filled are in memory
+and are written in whole 4 KiB pages; the header is written last. So everything that the header
+counts is complete on the device, whenever a crash happens (see the order in `IndexSync`).
 """
 
 from array import array
@@ -20,7 +20,7 @@ HEADER = Struct(">4q2i")
 """First and last store ms, first and last log offset, used slots, next item number."""
 
 SET_BACK_MS = 3_600_000
-"""Store times rise, but for a wall clock that was set back; by so much it may have been."""
+"""Store times increase unless a wall clock was set back; searches allow for this many ms."""
 
 ITEM = Struct(">iqii")
 """Key hash, log offset, seconds since the file's first message, previous item of the slot."""
@@ -31,7 +31,7 @@ _YEAR_9999_MS = 253_370_000_000_000
 
 
 def positive(value: int) -> int:
-    """abs() of Java's 32-bit hash, given unsigned; abs of the smallest number is 0 there."""
+    """Return abs() of Java's 32-bit hash, given unsigned; 0 for the smallest number, as in Java."""
     if value & 0x80000000:
         value = 0x100000000 - value
     return value if value < 0x80000000 else 0
@@ -42,14 +42,14 @@ def file_bytes(slots: int, items: int) -> int:
 
 
 def file_name(wall: int) -> str:
-    """Creation time in the local zone, `yyyyMMddHHmmssSSS`."""
+    """Return the creation time in the local zone, `yyyyMMddHHmmssSSS`."""
     wall = min(max(wall, 0), _YEAR_9999_MS)  # a record from a broken clock must not stop recovery
     made = datetime.fromtimestamp(wall / 1000)
     return f"{made:%Y%m%d%H%M%S}{wall % 1000:03d}"
 
 
 class IndexFile:
-    """`count` is the number of the next item; item 0 is never used."""
+    """One index file; `count` is the number of the next item, and item 0 is never used."""
 
     def __init__(self, disk: Disk, path: str, slots: int, items: int, *, create: bool) -> None:
         size = file_bytes(slots, items)
@@ -85,7 +85,7 @@ class IndexFile:
         return self.count >= self.items_max
 
     def _load(self) -> memoryview:
-        """The slots, in the machine's own byte order, to be changed in memory."""
+        """Load the slots into memory, in the machine's byte order."""
         raw = bytearray(self.slots_max * 4)
         if self.count > 1:
             raw[:] = _as_stored(bytes(self.file.view()[HEADER.size : self._items_at]))
@@ -93,7 +93,7 @@ class IndexFile:
         return self._slots
 
     def put(self, hashes: Sequence[int], places: Sequence[tuple[int, int]], at: int = 0) -> int:
-        """Add keys from number `at` on while there is room; returns the number of the next one.
+        """Add keys from number `at` on while there is room; return the number of the next key.
 
         `hashes` are unsigned 32-bit hashes, `places` the (log offset, store ms) of their messages.
         """
@@ -129,8 +129,9 @@ class IndexFile:
         return stop
 
     def put_packed(self, data: bytes) -> int:
-        """Add keys that the native code hashed while there is room; how many bytes of `data` it
-        took."""
+        """Add keys hashed by the native code while there is room; return how many bytes were
+        used.
+        """
         taken = data[: (self.items_max - self.count) * KEY_BYTES]
         if not taken:
             return 0
@@ -150,14 +151,14 @@ class IndexFile:
         return len(taken)
 
     def write_items(self) -> None:
-        """Put new items into the file."""
+        """Write new items to the file."""
         if self._new:
             self.file.write(self._items_at + self._written * ITEM.size, self._new)
             self._new = bytearray()
             self._written = self.count
 
     def sync_steps(self) -> "IndexSync":
-        """Write what is new; the returned step makes it durable and may run beside the loop."""
+        """Write new items; return the step that makes all durable, possibly outside the loop."""
         self.write_items()
         pages = [page for page, dirty in enumerate(self._dirty) if dirty]
         self._dirty = bytearray(len(self._dirty))
@@ -172,10 +173,11 @@ class IndexFile:
         return IndexSync(self.file, self._page_runs(pages), header, self.last_wall_ms)
 
     def _page_runs(self, pages: list[int]) -> list[tuple[int, bytes]]:
-        """(position, bytes) of the dirty slots, neighbouring pages together.
+        """Return (position, bytes) of the dirty slots; adjacent pages are merged.
 
-        Copied only, as this runs on the loop: keys are scattered, so after ten thousand all slots
-        are dirty, 20 MiB of them. Making an `array` of slots one by one took up to 0.8 s.
+        Slots are only copied, as this runs on the loop: keys are scattered, so after ten thousand
+        keys all slots are dirty, 20 MiB. Converting slots one by one in an `array` took up to 0.8
+        s.
         """
         runs: list[tuple[int, bytes]] = []
         slots = self._slots
@@ -191,11 +193,11 @@ class IndexFile:
         return runs
 
     def mark_all_dirty(self) -> None:
-        """After a failed write: write all slots next time."""
+        """Write all slots at the next sync, after a failed write."""
         self._dirty = bytearray(b"\1" * len(self._dirty))
 
     def repair_slots(self) -> None:
-        """After a crash: lead slots that point beyond the header's count back to counted items."""
+        """After a crash, point slots beyond the header's count back to counted items."""
         slots = self._load()
         count = self.count
         if max(slots) < count:
@@ -209,17 +211,17 @@ class IndexFile:
                 self._dirty[slot // _PAGE_SLOTS] = 1
 
     def item(self, number: int) -> tuple[int, int, int, int]:
-        """Item `number`: key hash, log offset, seconds, previous item of its slot."""
+        """Return item `number`: key hash, log offset, seconds, previous item of its slot."""
         if self._written <= number < self.count:
             return ITEM.unpack_from(self._new, (number - self._written) * ITEM.size)
         data = self.file.read(self._items_at + number * ITEM.size, ITEM.size)
         return ITEM.unpack(data)
 
     def walk(self, key_hash: int, begin: int, end: int) -> Iterator[int]:
-        """Log offsets of items with this hash and about this time, newest first; -1 for others.
+        """Yield the log offsets of items with this hash and time (ms), newest first; -1 for others.
 
-        One item a step, so that the caller may stop or pause: a chain may have millions. It ends
-        where items are older than `begin`, or the file was closed meanwhile.
+        It yields once per item, so that the caller may stop or pause: a chain may have millions of
+        items. It ends at items older than `begin`, or if the file was closed meanwhile.
         """
         if self.closed:
             return
@@ -230,7 +232,7 @@ class IndexFile:
             number = int.from_bytes(self.file.read(HEADER.size + slot * 4, 4), "big", signed=True)
         below, oldest = self.count, begin - SET_BACK_MS
         while 0 < number < below and not self.closed:
-            below = number  # a chain only leads back; anything else is damage, not a loop
+            below = number  # a chain only goes back; a forward link is damage and ends the loop
             own_hash, offset, seconds, number = self.item(number)
             wall = self.first_wall_ms + seconds * 1000
             if wall < oldest:
@@ -239,7 +241,7 @@ class IndexFile:
             yield offset if is_meant else -1
 
     def release_slots(self) -> None:
-        """The file is full and synced: its slots are read from the file from now on."""
+        """Free the slots in memory: the file is full and synced, so they are read from the file."""
         self._slots = None
 
     def close(self) -> None:
@@ -248,7 +250,7 @@ class IndexFile:
 
 
 class IndexSync:
-    """Makes an index file durable: items, then slots, then the header that counts them."""
+    """Syncs an index file: first items, then slots, then the header that counts them."""
 
     def __init__(
         self, file: File, runs: list[tuple[int, bytes]], header: bytes, wall_ms: int
@@ -257,9 +259,9 @@ class IndexSync:
         self._runs = runs
         self._header = header
         self.wall_ms = wall_ms
-        """Store time of the newest message that is in it."""
+        """Store time of the newest message in the file."""
         self.first: Callable[[], None] = _nothing
-        """Makes the file itself durable, where it is new."""
+        """Syncs the directory if the file is new."""
 
     def __call__(self) -> None:
         self.first()
@@ -272,11 +274,11 @@ class IndexSync:
 
 
 def _nothing() -> None:
-    """The folder knows the file."""
+    """Do nothing: the file's name is already durable."""
 
 
 def _as_stored(slots: bytes) -> bytes:
-    """Slots in the machine's byte order as the file has them, high byte first; or back."""
+    """Convert slots from the machine's byte order to the file's (big-endian), or back."""
     if byteorder == "big":
         return slots
     swapped = array("i", slots)

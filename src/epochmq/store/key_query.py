@@ -1,4 +1,4 @@
-"""Looks messages up by key: the index proposes, the record decides."""
+"""Queries messages by key: the index gives candidates, and each candidate's record is checked."""
 
 from itertools import islice
 
@@ -12,9 +12,10 @@ _AT_ONCE = 1 << 20
 
 
 class KeySearch:
-    """The newest records of `topic` that carry `key`, looked for in steps of bounded length.
+    """Searches the newest records of `topic` with `key`, in steps of limited length.
 
-    A hash may belong to another key, and an item may outlive its record: each record is checked.
+    Another key may have the same hash, and an item may remain after its record is gone, so each
+    record is checked.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class KeySearch:
         self._found: list[int] = []
 
     def step(self, items: int) -> bool:
-        """Look at so many items of the index; whether the search is over."""
+        """Examine `items` items of the index; return whether the search is over."""
         for offset in islice(self._walk, items):
             if offset >= 0 and self._looked_at(offset):
                 return True
@@ -47,7 +48,7 @@ class KeySearch:
         return items > 0
 
     def _looked_at(self, offset: int) -> bool:
-        """Take the record at `offset` if it is meant; whether there are enough."""
+        """Note the record at `offset` if it matches; return whether the search is over."""
         self._proposals -= 1
         if offset not in self._seen:
             self._seen.add(offset)
@@ -56,7 +57,7 @@ class KeySearch:
         return self._proposals <= 0 or len(self._found) >= self._max_count
 
     def _record_at(self, offset: int) -> memoryview | None:
-        """The record there if it is meant."""
+        """Return the record at `offset` if it matches topic, key and time; else None."""
         record = self._reader.message_at(offset)
         if record is None or check(record, 0, len(record), crc=False) <= 0:
             return None
@@ -67,9 +68,9 @@ class KeySearch:
 
     @property
     def result(self) -> IndexResult:
-        """What was found by now, in the order of the log as upstream has it.
+        """The records found so far, in log order as in RocketMQ.
 
-        Read again: the log may have been cut since it was found.
+        They are read again, because the log may have been cut since.
         """
         records = [self._record_at(offset) for offset in sorted(self._found)]
         kept = [record for record in records if record is not None]
@@ -77,7 +78,7 @@ class KeySearch:
 
 
 def query_index(search: KeySearch) -> IndexResult:
-    """The result of the whole search, here and now."""
+    """Run the whole search now; return its result."""
     while not search.step(_AT_ONCE):
         pass
     return search.result

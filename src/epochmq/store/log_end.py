@@ -1,9 +1,10 @@
-"""Cutting the log: later files go, what lies behind the end is kept aside, zeroed and synced.
+"""Truncation of the log at recovery and in replication: how bytes behind its end are removed.
 
-Without the zeros, old records behind the end could pass for new ones after the next crash
-(rocketmq#10666). Nothing is cut silently: the bytes stay in `cut/` for a
-person, all of them, and the report names them. Where there is no space for them nothing is cut;
-only what a crash left of its last writes may go without.
+Later files are deleted; the other bytes behind the end are overwritten with zeros and synced.
+Without the zeros, old records behind the end could be taken for new ones after the next crash
+(rocketmq#10666). Recovery keeps all cut bytes in `cut/` for an operator, and the report names them.
+If the disk has no space for the copy, nothing is cut; only the torn tail of a crash may be cut
+without a copy.
 """
 
 from dataclasses import dataclass, field
@@ -21,22 +22,22 @@ _BLOCK = 1 << 20
 
 @dataclass
 class CutTail:
-    """What was behind the end, and where it is kept."""
+    """What was cut behind the log's end, and which files keep it."""
 
     offset: int = 0
-    """Log offset of the first byte that was cut and not zero."""
+    """Log offset where the cut bytes begin."""
     size: int = 0
     reason: str = ""
     count: int = 0
-    """Whole records among it (truncation only)."""
+    """Number of complete records in the cut bytes (truncation only)."""
     first_id: str = ""
     last_id: str = ""
     epochs: tuple[int, ...] = ()
-    """Whose bytes these were."""
+    """Epochs whose masters wrote the cut bytes."""
     below_confirmed: int = 0
-    """Bytes that had been confirmed: an unclean election took them back."""
+    """Cut bytes that had been confirmed: an unclean election lost them."""
     kept: list[str] = field(default_factory=list)
-    """Files with the bytes."""
+    """Files that keep the cut bytes."""
 
     def __str__(self) -> str:
         messages = f"{self.count} messages ({self.first_id} to {self.last_id}), "
@@ -49,9 +50,10 @@ class CutTail:
 
 
 def end_log(disk: Disk, log: CommitLog, end: int, *, must_keep: bool = False) -> CutTail:
-    """Make `end` the end of the log, durably (recovery: what lies there is no record).
+    """Cut the log to `end` durably, in recovery: the bytes from `end` on are no valid record.
 
-    With `must_keep`, `DiskFull` where there is no space to keep what is cut.
+    With `must_keep`, raises `DiskFull` if there is no space to keep the cut bytes. Returns what was
+    cut.
     """
     cut = CutTail()
     for segment in log.segments:
@@ -67,15 +69,16 @@ def end_log(disk: Disk, log: CommitLog, end: int, *, must_keep: bool = False) ->
         for at, block in _data(last, end - last.start):
             last.file.write(at, bytes(len(block)))
         last.file.sync()
-    log.sync_names()  # the process may have died before that, when it made the last file
+    log.sync_names()  # a crash may have prevented the sync when the last file was made
     return cut
 
 
 def write_again(log: CommitLog, start: int, end: int) -> None:
-    """Write `[start, end)`, which nobody calls synced, as it is; and where the log ends, no record.
+    """Rewrite `[start, end)`, which may not be synced, and make sure that no record begins at
+    `end`.
 
-    A sync that failed leaves pages that count as clean, though the device never got them: a later
-    sync of them does nothing, and what is appended behind them is lost with them (fsyncgate).
+    After a failed sync the page cache may call pages clean that the device never received. A later
+    sync skips these pages, and what is appended behind them is lost with them (fsyncgate).
     """
     for segment in log.between(start, end):
         stop = min(end, segment.end) - segment.start
@@ -86,20 +89,20 @@ def write_again(log: CommitLog, start: int, end: int) -> None:
 
 
 class LogCut:
-    """A step beside the loop that makes `end`, where a record begins, the log's end, durably.
+    """A blocking step that durably cuts the log to `end`, which is the start of a record.
 
-    The first write leaves no record at `end`: from its sync on every recovery that reads the file
-    of `end` stops there. Only then may the rest go, in whatever order a crash allows: zeros inside
-    a record that still counts could pass for its properties.
+    The first write removes the record head at `end`. After its sync, every recovery that reads this
+    file stops there. Only then are the other bytes removed, in any order: zeros inside a record
+    that still counts could be taken for its properties.
 
-    The step changes files only; `CommitLog.forget` follows on the loop.
+    The step changes files only; `CommitLog.forget` follows on the event loop.
     """
 
     def __init__(self, log: CommitLog, end: int) -> None:
         segment = log.find(end)
         assert segment is not None
         self.begun = False
-        """The files are no longer those of the whole log, or perhaps not."""
+        """Whether the files may no longer hold the whole log."""
         self._log = log
         self._segment = segment
         self._later = log.behind(end)
@@ -120,9 +123,9 @@ class LogCut:
 
 
 def keep(disk: Disk, segment: Segment, at: int, size: int, name: str) -> str:
-    """Copy `size` bytes of `segment` from `at` on to `cut/NAME.log`, durably; the path.
+    """Copy `size` bytes of `segment` from `at` to `cut/NAME.log`, durably; return the path.
 
-    Never over other bytes: those get a number. `DiskFull` when there is no space.
+    If the path holds other bytes, a number is added to the name. Raises `DiskFull` without space.
     """
     disk.make_dir(CUT_FOLDER)
     for number in count():
@@ -166,7 +169,7 @@ def _is_copy(disk: Disk, segment: Segment, at: int, size: int, path: str) -> boo
 
 
 def _data(segment: Segment, at: int) -> "list[tuple[int, bytes]]":
-    """Blocks from `at` on that are not all zero."""
+    """Return the blocks from `at` on that are not all zero."""
     found: list[tuple[int, bytes]] = []
     for start, stop in segment.data:
         for step in range(max(start, at), stop, _BLOCK):
@@ -177,7 +180,7 @@ def _data(segment: Segment, at: int) -> "list[tuple[int, bytes]]":
 
 
 def _save(disk: Disk, segment: Segment, at: int, cut: CutTail) -> None:
-    """Keep the bytes of `segment` from `at` on, up to the last one that is not zero."""
+    """Keep the bytes of `segment` from `at` up to the last byte that is not zero."""
     blocks = _data(segment, at)
     if not blocks:
         return

@@ -1,4 +1,4 @@
-"""The hash index over message keys: a row of index files, the last one being filled."""
+"""The index over message keys: a sequence of index files, of which the last one is filled."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _PREFIXES_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class IndexResult:
-    """Records that carry the key, in the log's order, and how far the index reaches."""
+    """Records with the key, in log order, and the newest message that is in the index."""
 
     records: list[memoryview]
     last_update_ms: int
@@ -33,7 +33,7 @@ class IndexResult:
 
 
 class Index:
-    """Keys go in by `add`, in the log's order."""
+    """The hash index; `add` adds keys in log order."""
 
     def __init__(self, disk: Disk, options: StoreOptions) -> None:
         self._disk = disk
@@ -41,17 +41,20 @@ class Index:
         self._items = options.index_items
         self.files: list[IndexFile] = []
         self.stale: list[IndexFile] = []
-        """Found at the start, not known to be whole, and not deleted yet."""
+        """Files found at start that may be incomplete, and are not deleted yet."""
         self._prefixes: dict[str, int] = {}
         self.unsynced: list[IndexFile] = []
         self._gone: list[IndexFile] = []
-        """Removed by `cut`, not closed yet."""
+        """Files removed by `cut` that are not closed yet."""
         self._folder_changed = False
-        """A file was made, and its name is not on the device yet."""
+        """Whether a file was created whose name is not synced yet."""
 
     def load(self, *, clean: bool, synced_wall_ms: int) -> int | None:
-        """Open the files. After a crash those that were not synced whole are left out, and wait for
-        `remove_stale`; the log offset from which they have to be rebuilt, None when none was."""
+        """Open the files; return the log offset from which keys must be indexed again, or None.
+
+        After a crash, files that were not synced completely are left out, and wait for
+        `remove_stale`.
+        """
         rebuild: int | None = None
         names = self._disk.list(FOLDER)
         for name in names:
@@ -79,7 +82,7 @@ class Index:
         return rebuild
 
     def remove_stale(self) -> None:
-        """Delete the files that `load` left out; the checkpoint no longer counts on them."""
+        """Delete the files that `load` left out, after the checkpoint's claim was removed."""
         for file in self.stale:
             self._drop(file)
         self.stale = []
@@ -90,7 +93,7 @@ class Index:
 
     @property
     def last_offset(self) -> int:
-        """Log offset of the newest message in the index; -1 for none."""
+        """Log offset of the newest message in the index; -1 if there is none."""
         return self.files[-1].last_offset if self.files and self.files[-1].count > 1 else -1
 
     def reaches(self, end: int) -> bool:
@@ -98,13 +101,13 @@ class Index:
         return bool(self.files) and self.files[-1].count > 1 and self.files[-1].last_offset >= end
 
     def cut(self, end: int) -> int | None:
-        """Delete files that name offsets at or beyond the log's end; where to rebuild from."""
+        """Delete files that contain offsets at or beyond `end`; return where to rebuild from."""
         rebuild: int | None = None
         while self.reaches(end):
             file = self.files.pop()
             rebuild = file.first_offset
             self.unsynced = [f for f in self.unsynced if f is not file]
-            self._gone.append(file)  # a sync of it may be on its way
+            self._gone.append(file)  # it may be syncing now
             self._disk.remove(file.path)
         if rebuild is not None:
             self._disk.sync_dir(FOLDER)
@@ -119,7 +122,7 @@ class Index:
         return found
 
     def add(self, staged: Staged) -> None:
-        """Index staged messages, in memory; on an error nothing has been added."""
+        """Index staged messages, in memory; after an error nothing has been added."""
         plain: list[Row] = []
         count = sum(len(row) if isinstance(row, PackedKeys) else len(row[1]) for row in staged)
         if not count:
@@ -168,7 +171,7 @@ class Index:
             self._touch(file)
 
     def _filling(self) -> IndexFile:
-        """The first file with room; `_make_room` saw to it that there is one."""
+        """Return the first file with room; `_make_room` has created one if needed."""
         return next(file for file in self.files if not file.full)
 
     def _touch(self, file: IndexFile) -> None:
@@ -176,7 +179,7 @@ class Index:
             self.unsynced.append(file)
 
     def _make_room(self, count: int, wall: int) -> None:
-        """Files for `count` more items."""
+        """Create files until `count` more items fit."""
         room = self.files[-1].items_max - self.files[-1].count if self.files else 0
         while room < count:
             names = self._disk.list(FOLDER)
@@ -190,12 +193,12 @@ class Index:
             room += file.items_max - file.count
 
     def write_items(self) -> None:
-        """Put new items into their files; what fails stays in memory."""
+        """Write new items to their files; after an error they stay in memory."""
         for file in self.unsynced:
             file.write_items()
 
     def sync_steps(self) -> list[IndexSync]:
-        """Steps that make everything indexed so far durable, in order."""
+        """Return steps that make everything indexed so far durable, in order."""
         steps = [file.sync_steps() for file in self.unsynced]
         self.unsynced = []
         if steps and self._folder_changed:
@@ -204,7 +207,7 @@ class Index:
         return steps
 
     def sync_done(self, failed: bool) -> None:
-        """The steps were carried out; or were not, then everything is written again."""
+        """Finish a sync; if it `failed`, everything is written again at the next sync."""
         self._close_gone()
         self._folder_changed = self._folder_changed or failed
         for file in self.files[-3:]:
@@ -215,12 +218,12 @@ class Index:
                 file.release_slots()
 
     def find(self, topic: str, key: str, count: int, begin: int, end: int) -> list[int]:
-        """Log offsets that may carry `key`, newest first."""
+        """Return log offsets of messages that may have `key`, newest first."""
         found = (offset for offset in self.walk(topic, key, begin, end) if offset >= 0)
         return list(islice(found, count))
 
     def walk(self, topic: str, key: str, begin: int, end: int) -> Iterator[int]:
-        """The same one item a step, -1 for an item that is not meant; see `IndexFile.walk`."""
+        """Yield the same, item by item, -1 for other items; see `IndexFile.walk`."""
         key_hash = self.hash_of(topic, key)
         for file in self.files[::-1]:
             if file.count <= 1 or file.first_wall_ms > end:
@@ -230,18 +233,18 @@ class Index:
             yield from file.walk(key_hash, begin, end)
 
     def items(self) -> Iterator[tuple[int, int]]:
-        """(log offset, key hash) of everything indexed, in order."""
+        """Yield (log offset, key hash) of all items, in order."""
         for file in self.files:
             for number in range(1, file.count):
                 key_hash, offset, _seconds, _previous = file.item(number)
                 yield offset, key_hash
 
     def hash_of(self, topic: str, key: str) -> int:
-        """The hash under which `key` of `topic` is found."""
+        """Return the hash of `key` in `topic`."""
         return positive(one_hash(self._prefix(topic), key))
 
     def last_update(self) -> tuple[int, int]:
-        """(store ms, log offset) of the newest message in the index."""
+        """Return (store ms, log offset) of the newest message in the index."""
         file = self.files[-1] if self.files else None
         return (file.last_wall_ms, file.last_offset) if file else (0, 0)
 

@@ -1,4 +1,4 @@
-"""One batch body to records, units and keys in one call."""
+"""Converts a batch request's body to records, units and index keys in one native call."""
 
 import ctypes
 
@@ -13,7 +13,7 @@ from epochmq.store.native.native_index import KEY_BYTES, PackedKeys
 from epochmq.store.sink_runs import SinkRun
 
 RECORDS_BYTES_MAX = 8 << 20
-"""A batch that makes more is left to Python; memory is used only as far as it was ever written."""
+"""Limit of record bytes; a larger batch is left to Python. Unused memory costs nothing."""
 
 MESSAGES_MAX = 8192
 KEYS_MAX = 4 * MESSAGES_MAX
@@ -40,7 +40,7 @@ class CheckedBatch(msgspec.Struct, gc=False):
 
 
 class Placed(msgspec.Struct, gc=False):
-    """Where a batch went: its log bytes, its first queue offset, its messages' ids with commas."""
+    """Position of a batch: its log bytes, first queue offset, and message ids joined by commas."""
 
     offset: int
     size: int
@@ -48,11 +48,11 @@ class Placed(msgspec.Struct, gc=False):
     count: int
     ids: bytes
     run: SinkRun | None = None
-    """What it is to the memory of sinks: all of it, or nothing."""
+    """The batch as a run for the sink memory; None if it is not a sink's."""
 
 
 class MadeRecords(msgspec.Struct, gc=False):
-    """What the native code made; `records` is valid until its next call."""
+    """The result of the native code; `records` is valid until its next call."""
 
     records: memoryview
     units: bytes
@@ -60,11 +60,11 @@ class MadeRecords(msgspec.Struct, gc=False):
     ids: bytes
     count: int
     mark: SinkMark | None
-    """Of the first message, when all are one run of a sink's."""
+    """Mark of the first message, if all messages are one run of a sink."""
 
 
 class NativeBatch:
-    """The call and the buffers it writes to."""
+    """The native call and its output buffers."""
 
     def __init__(self, library: Library, store_host: bytes, record_max: int, index: bool) -> None:
         self._call = library.batch
@@ -88,10 +88,10 @@ class NativeBatch:
         place: tuple[int, int, int],
         wall: int,
     ) -> MadeRecords | None:
-        """Records for the log's end; None when Python has to look at the batch.
+        """Return records for the log's end; None if Python must handle the batch.
 
-        `head` is a record's head with zeros where messages differ, `name` its topic field, `place`
-        (log offset, bytes of room there, queue offset).
+        `head` is a record head with zeros in the fields that differ by message, `name` the topic
+        field, `place` (log offset, bytes of room there, queue offset).
         """
         args = self._args
         body = bytes(batch.body)
@@ -123,7 +123,7 @@ class NativeBatch:
 
 
 def _mark(topic: str, args: BatchArgs) -> SinkMark | None:
-    """None for a topic that holds copies."""
+    """Return the sink's mark of the first message; None for a topic that holds copies."""
     sink = ctypes.string_at(args.sink_at, args.sink_size).decode()
     numbers = {SINK_BATCH: args.sink_batch, SINK_PART: args.sink_part, SINK_SEQ: args.sink_seq}
     return mark_of(topic, {SINK_ID: sink, **{name: str(n) for name, n in numbers.items()}})

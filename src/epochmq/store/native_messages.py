@@ -1,4 +1,4 @@
-"""Makes messages and timer rows from stored records, by the native code."""
+"""Rebuilds messages and reads timer messages from stored records, by the native code."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -15,7 +15,7 @@ from epochmq.store.waits import TimedMessage, WaitsReader
 
 
 class NativeMessages:
-    """Gives the results of the native code for one store.
+    """Calls the native code for one store.
 
     Without native code, and for a store with an IPv6 address, there are no results.
     """
@@ -39,7 +39,7 @@ class NativeMessages:
 
     @cached_property
     def remaker(self) -> Remaker | None:
-        """The object that makes messages. It is made at its first use, because that takes time."""
+        """The object that rebuilds messages, created at its first use because that is slow."""
         if self._native is None:
             return None
         files = self._files
@@ -50,16 +50,20 @@ class NativeMessages:
     def remake(
         self, kind: int, sources: Sequence[Source], wall: int, ends: StagedEnds | None = None
     ) -> Remade | None:
-        """The messages that follow from the records at the front of `sources`, as far as the
-        native code makes them; see `store/remake.py`. None when it makes none of them.
+        """Rebuild messages from the leading records of `sources`; see `store/remake.py`.
+
+        Returns None if the native code rebuilds none of them.
         """
         if self.remaker is None:
             return None
         return self.remaker.make(kind, sources, self._pointers.readable, wall, ends) or None
 
     def waits(self, offset: int, count: int) -> list[TimedMessage]:
-        """What the wheel needs of up to `count` messages of the timer topic from queue offset
-        `offset` on, as far as they are ordinary; none without the native code."""
+        """Return what the timer wheel needs of up to `count` messages of the timer topic.
+
+        They begin at queue offset `offset`; it stops at a message that is not ordinary. Empty
+        without the native code.
+        """
         if self._waits is None:
             return []
         units = self._reader.units(TIMER_TOPIC, 0, offset, count)

@@ -1,7 +1,7 @@
-"""A follower's next records in one call: checked, units by queue, index keys hashed.
+"""Decodes a follower's next records in one native call: checks, units by queue, index keys.
 
-The native code stops before whatever is not whole, not sound or not ordinary, and says nothing
-about it.
+The native code stops before a record that is incomplete, not sound or not ordinary, and does not
+say why.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from epochmq.store.native.memory import NativeMemory
 from epochmq.store.native.native_index import KEY_BYTES, PackedKeys, place_of
 
 RECORDS_MAX = 8192
-"""Records that one call takes at most."""
+"""Limit of records per call."""
 
 _GROUPS_MAX = 512
 _KEYS_MAX = 2 * RECORDS_MAX
@@ -49,11 +49,11 @@ MIRRORED = {
     "heads": ctypes.sizeof(HeadsArgs),
     "group": _GROUP.size,
 }
-"""Structures that C lays out as well."""
+"""Structures that are also defined in C."""
 
 
 class UnitRun(msgspec.Struct, gc=False):
-    """Units of one queue, whose queue offsets rise by one from `first` on."""
+    """Units of one queue with consecutive queue offsets from `first` on."""
 
     topic: bytes
     queue_id: int
@@ -65,18 +65,18 @@ class UnitRun(msgspec.Struct, gc=False):
 
 
 class AppendedRecords(msgspec.Struct, gc=False):
-    """What the records were that the native code took."""
+    """The records that the native code decoded."""
 
     count: int
     end: int
-    """Log offset where they end."""
+    """Log offset of the end of the last record."""
     groups: list[UnitRun]
-    """In the order in which their queues came first."""
+    """One run per queue, in the order in which the queues appeared."""
     keys: PackedKeys | None
 
 
 class NativeRecords:
-    """The call and the buffers it writes to."""
+    """The native call and its output buffers."""
 
     def __init__(self, library: Library, *, index: bool, crc: bool) -> None:
         library.check_sizes(MIRRORED)
@@ -104,8 +104,11 @@ class NativeRecords:
     def decode(
         self, view: memoryview, start: int, at: int, limit: int, most: int = RECORDS_MAX
     ) -> AppendedRecords | None:
-        """The ordinary records of `view`, which begins at log offset `start`, from position `at`
-        on and whole below `limit`, at most `most`; None when the first one is none."""
+        """Decode at most `most` ordinary records of `view` from position `at`, complete below
+        `limit`.
+
+        `view` begins at log offset `start`. Returns None if the first record is not decoded.
+        """
         args = self._args
         args.count_max = most
         args.at, args.limit, args.start = at, min(limit, len(view)), start
@@ -138,9 +141,9 @@ class NativeRecords:
         )
 
     def newest(self, view: memoryview, at: int, limit: int, wall: int) -> tuple[int, int]:
-        """(where it stopped, the newest store time) of the heads from position `at` on.
+        """Return (where it stopped, the newest store time in ms) of the heads from `at` on.
 
-        It goes on only while store times do not go back by much, and while there are records.
+        It stops where store times go back by much, or where there is no record.
         """
         args = self._head_args
         args.at, args.limit, args.wall = at, min(limit, len(view)), wall
@@ -150,7 +153,7 @@ class NativeRecords:
 
 
 class _PyBuffer(ctypes.Structure):
-    """Py_buffer, of which the address counts; it is the same in all versions of Python."""
+    """Py_buffer, needed for its address; its layout is the same in all versions of Python."""
 
     _fields_ = [
         ("buf", _POINTER), ("obj", ctypes.py_object), ("len", ctypes.c_ssize_t),
@@ -170,7 +173,9 @@ _release.argtypes, _release.restype = [ctypes.POINTER(_PyBuffer)], None
 
 @contextmanager
 def address_of(view: memoryview) -> Iterator[int]:
-    """Where the bytes of `view` are, which may be read-only; they stay there meanwhile."""
+    """Yield the address of the bytes of `view`, which may be read-only; they stay there
+    meanwhile.
+    """
     buffer = _PyBuffer()
     _get(view, ctypes.byref(buffer), 0)
     try:
@@ -186,7 +191,7 @@ def address_of(view: memoryview) -> Iterator[int]:
 
 
 class Guard:
-    """Which maps are guarded, and how many of their pages could not be read."""
+    """Guards mappings against SIGBUS, and counts their pages that could not be read."""
 
     def __init__(self, native: library.Library) -> None:
         self._native = native
@@ -196,23 +201,23 @@ class Guard:
 
     @property
     def faults(self) -> int:
-        """Pages that could not be read so far; they read as zeros since."""
+        """Number of pages that could not be read so far; they read as zeros since."""
         return self._count[0]
 
     def add(self, view: memoryview) -> int:
-        """Guard the map behind `view`; what `remove` wants, 0 when it is not guarded."""
+        """Guard the mapping behind `view`; return the argument for `remove`, 0 if not guarded."""
         with address_of(view) as address:
             found = self.works and self._native.guard_add(address, len(view))
         return address if found else 0
 
     def remove(self, address: int) -> None:
-        """Before the map that was added ends."""
+        """Stop guarding a mapping, before it is unmapped."""
         if address:
             self._native.guard_remove(address)
 
 
 @lru_cache(maxsize=1)
 def guard() -> Guard | None:
-    """The process's guard; None without the native code."""
+    """Return the process's guard; None without the native code."""
     native = library.library()
     return None if native is None else Guard(native)

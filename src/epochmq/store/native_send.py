@@ -1,7 +1,8 @@
-"""The single sends of one turn: taken read by read, completed at the log's end.
+"""Single sends of one event-loop turn: decoded per read, completed as records at the log's end.
 
-Beside ordinary ones those that are put aside first: half messages, delayed ones, ones for an exact
-time; and ends of transactions, which are only kept for whoever knows what is open.
+Besides ordinary messages these are messages that are stored elsewhere first: half messages, delayed
+messages, messages for an exact time. Ends of transactions are only collected, for the code that
+knows the open transactions.
 """
 
 import ctypes
@@ -20,7 +21,7 @@ from epochmq.store.native.memory import NativeMemory
 from epochmq.store.native.native_index import KEY_BYTES, PackedKeys
 
 RECORDS_BYTES_MAX = 8 << 20
-"""More than this of one turn is left to Python; memory is used only as far as it was written."""
+"""Limit of record bytes per turn; the rest is left to Python. Unused memory costs nothing."""
 
 MESSAGES_MAX = 8192
 KEYS_MAX = 2 * MESSAGES_MAX
@@ -40,13 +41,13 @@ _ENDING = Struct("=qqi4xii24x")
 """Queue offset, position, how, where its header lies; texts that only the native code looks at."""
 
 HALF, LEVELS, TIMED = range(3)
-"""Kinds of messages that are put aside: `send_turn.h`."""
+"""Kinds of messages that are stored elsewhere first, as in `send_turn.h`."""
 _ENDS = 3
 ANY_KIND = 1 << HALF | 1 << LEVELS | 1 << TIMED
 
 
 class Ended(NamedTuple):
-    """One END_TRANSACTION that nobody waits for an answer to, as the request has it."""
+    """One one-way END_TRANSACTION request."""
 
     queue_offset: int
     offset: int
@@ -54,11 +55,11 @@ class Ended(NamedTuple):
     """`commitOrRollback`: a commit or a rollback."""
     header_at: int
     header_bytes: int
-    """The request's JSON in the texts of `StagedEnds`."""
+    """Size of the request's JSON in the texts of `StagedEnds`."""
 
 
 class StagedEnds(NamedTuple):
-    """Those of one turn, in order; `endings` and `texts_at` are where the native code has them."""
+    """The ends of one turn, in order; `endings` and `texts_at` are addresses in native memory."""
 
     ends: list[Ended]
     texts: bytes
@@ -66,37 +67,37 @@ class StagedEnds(NamedTuple):
     texts_at: int
 
     def header(self, end: Ended) -> bytes:
-        """The request's JSON."""
+        """Return the request's JSON."""
         return self.texts[end.header_at : end.header_at + end.header_bytes]
 
 
 class SendTexts(msgspec.Struct, frozen=True):
-    """What a broker's options say about records and answers."""
+    """The parts of records and answers that depend on the broker's options."""
 
     tail: bytes
-    """Added to every message's properties; begins with 0x02."""
+    """Appended to every message's properties; begins with 0x02."""
     middle: bytes
-    """Of an answer: from behind the UNIQ_KEY to before the opaque."""
+    """Part of an answer between the UNIQ_KEY and the opaque."""
     end: bytes
-    """Of an answer: from behind the opaque."""
+    """Part of an answer behind the opaque."""
     body_max: int
     record_max: int
     index: bool
     delay_max_ms: int = 0
-    """The furthest exact time."""
+    """Maximum delay of an exact time."""
     precision_ms: int = 1000
-    """Exact times are kept in slots of so much."""
+    """Slot width of exact times."""
 
 
 class ReturnedMessage(msgspec.Struct, gc=False):
-    """A message that goes back to Python: its draft without keys, and what its answer needs."""
+    """A message that is returned to Python: its draft without keys, and the data of its answer."""
 
     draft: Draft
     opaque: int
     uniq_key: str
     read: int
     queue_id: int
-    """What its answer names; the draft may have to wait in another queue."""
+    """Queue id for the answer; the draft may have to wait in another queue."""
 
 
 MIRRORED = {
@@ -105,11 +106,11 @@ MIRRORED = {
     "ending": _ENDING.size,
     "index_key": KEY_BYTES,
 }
-"""Structures that C lays out as well."""
+"""Structures that are also defined in C."""
 
 
 class SendRun:
-    """The messages of a turn, in order, not yet in the log; places are (topic, queue id)."""
+    """The messages of a turn, in order, not in the log yet; places are (topic, queue id)."""
 
     def __init__(self, library: Library, store_host: bytes, texts: SendTexts) -> None:
         library.check_sizes(MIRRORED)
@@ -164,7 +165,7 @@ class SendRun:
 
     @property
     def send_turn_address(self) -> int:
-        """Where the native code keeps it."""
+        """Address of the native structure."""
         return self._at
 
     # Topics ----------------------------------------------------------------------------------
@@ -172,10 +173,10 @@ class SendRun:
     def add_topic(
         self, topic: str, queues: int, sys_flag: int, kinds: int = ANY_KIND, special: int = -1
     ) -> bool:
-        """Take sends to `topic` from now on; whether there is room for it.
+        """Accept sends to `topic` from now on; return whether there is room for it.
 
-        `kinds`: what its messages may be, as bits. `special`: nobody sends to it, it is where
-        messages of that kind are put aside.
+        `kinds`: bits of the allowed kinds of messages. `special`: clients do not send to the topic;
+        it stores messages of that kind.
         """
         name = topic.encode()
         prefix = java_hash(topic + "#") & 0xFFFFFFFF
@@ -188,18 +189,20 @@ class SendRun:
         return bool(first >= 0)
 
     def forget_topics(self) -> None:
-        """Take none, until they are added again; nothing may be staged."""
+        """Accept no topic until topics are added again; nothing may be staged."""
         self._library.send_topics_clear(self._at)
         self._places.clear()
 
     # A turn ----------------------------------------------------------------------------------
 
     def allow(self, kinds: int, *, ends: bool) -> None:
-        """Which messages may be put aside now, and whether ends of transactions are kept."""
+        """Set which special messages are accepted now, and whether transaction ends are
+        collected.
+        """
         self._args.allowed = kinds | ends << _ENDS
 
     def stage_raw(self, address: int, size: int, born_host: bytes, wall: int) -> int:
-        """Stage the sends at the front of `size` bytes; how many bytes they had.
+        """Stage the leading sends in `size` bytes at `address`; return how many bytes they used.
 
         `wall`: the wall time in ms from which their relative delays count.
         """
@@ -209,25 +212,27 @@ class SendRun:
 
     @property
     def count(self) -> int:
-        """Messages staged."""
+        """Number of staged messages."""
         return int(self._args.count)
 
     @property
     def size(self) -> int:
-        """Bytes of their records."""
+        """Bytes of the staged records."""
         return int(self._args.out_size)
 
     def places(self) -> list[tuple[str, int]]:
-        """The queues they are stored in, each once; `finish` and `rows` have the same order."""
+        """Return the queues that store the messages, each once, in the order of `finish`,
+        `rows`.
+        """
         slots = self._slots
         touched = self._touched[: self._args.touched_count].tolist()
         self._rows = [slot for slot in touched if slots[slot * _SLOT_FIELDS + 2]]
         return [self._places[slot] for slot in self._rows]
 
     def finish(self, offset: int, wall: int, nexts: Iterable[tuple[int, int]]) -> bool:
-        """Complete them for log position `offset`.
+        """Complete the records for log offset `offset`; return whether that succeeded.
 
-        `nexts`: where the queues of `places` go on, and their delays (-1: none).
+        `nexts`: next queue offset and delay (ms, -1: none) of each queue of `places`.
         """
         slots = self._slots
         for slot, (queue_offset, delay_ms) in zip(self._rows, nexts, strict=True):
@@ -237,20 +242,20 @@ class SendRun:
         return size >= 0
 
     def rows(self) -> list[tuple[int, int]]:
-        """(messages, where their units begin) of each place, after `finish`."""
+        """Return (messages, position of their units) of each place, after `finish`."""
         slots = self._slots
         return [
             (slots[at + 2], slots[at + 3]) for at in [slot * _SLOT_FIELDS for slot in self._rows]
         ]
 
     def topics(self) -> list[str]:
-        """Where each of them is stored, in order."""
+        """Return the topic that stores each message, in order."""
         places = self._places
         singles = self._views["singles"][: self.count * _SINGLE.size]
         return [places[row[2]][0] for row in _SINGLE.iter_unpack(singles)]
 
     def sent(self) -> list[tuple[tuple[str, int], int, int]]:
-        """(the place that was asked for, messages, bytes of their records) for each."""
+        """Return (requested place, messages, bytes of their records) for each place."""
         slots, places = self._slots, self._places
         found = []
         for slot in self._touched[: self._args.touched_count].tolist():
@@ -261,11 +266,11 @@ class SendRun:
 
     @property
     def has_ends(self) -> bool:
-        """Whether ends of transactions were kept since `drop_ends`."""
+        """Whether transaction ends were collected since `drop_ends`."""
         return bool(self._args.endings_count)
 
     def ends(self) -> StagedEnds:
-        """Them; what the native code has of them is valid until `drop_ends`."""
+        """Return the collected transaction ends; their native data is valid until `drop_ends`."""
         args = self._args
         size = args.endings_count * _ENDING.size
         rows = _ENDING.iter_unpack(self._views["endings"][:size])
@@ -273,27 +278,27 @@ class SendRun:
         return StagedEnds(list(map(Ended._make, rows)), texts, args.endings, args.texts)
 
     def drop_ends(self) -> None:
-        """They are done."""
+        """Drop the collected transaction ends after they were processed."""
         self._args.endings_count = self._args.texts_size = 0
 
     @property
     def records(self) -> memoryview:
-        """Valid until the next `stage_raw`, as `units` are."""
+        """The records; valid until the next `stage_raw`, like `units`."""
         return self._views["out"][: self.size]
 
     @property
     def units(self) -> memoryview:
-        """Units of all places, as `rows` says."""
+        """The units of all places, at the positions that `rows` returns."""
         return self._views["units"]
 
     def keys(self, offset: int, wall: int) -> PackedKeys | None:
-        """The index keys, None for none."""
+        """Return the index keys; None if there are none."""
         size = self._args.keys_count * KEY_BYTES
         data = bytes(self._views["keys"][:size])
         return PackedKeys(data, offset, offset + self.size, wall) if data else None
 
     def answers(self) -> list[bytes]:
-        """The answers of each read."""
+        """Return the answers of each read."""
         view, start, found = self._views["answers"], 0, []
         for end in self._ends[: self._args.reads].tolist():
             found.append(bytes(view[start:end]))
@@ -301,7 +306,7 @@ class SendRun:
         return found
 
     def unpack(self) -> list[ReturnedMessage]:
-        """All of them as drafts: Python has to append them after all."""
+        """Return all messages as drafts, because Python must append them."""
         out = self._views["out"]
         singles = self._views["singles"][: self.count * _SINGLE.size]
         found: list[ReturnedMessage] = []
@@ -321,5 +326,5 @@ class SendRun:
         return found
 
     def clear(self) -> None:
-        """They are in the log, or given back; ends are kept."""
+        """Drop the messages after they were appended or returned; transaction ends are kept."""
         self._library.clear(self._at)

@@ -1,9 +1,9 @@
-"""Makes the next log file ahead, beside the loop, with zeros written into it where that is wanted.
+"""Preallocation: creates the next log file ahead, outside the event loop, optionally zero-filled.
 
-A sync after writing into a file of zeros is cheaper than into one that is merely reserved, where it
-must also record which blocks hold data now. The file grows up
-under another name and joins the log by a rename: no write of zeros can ever meet a write of
-messages, and when the log needs a file before this one is finished, it makes one without it.
+A sync is cheaper in a file of zeros than in a file whose space is only reserved, because there it
+must also record which blocks hold data now. The file is created under another name and joins the
+log by a rename, so zeros are never written over messages. If the log needs the file before it is
+finished, the log creates one itself.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ NAME_CHORE = "name of the next file"
 
 
 class NextFile:
-    """At most one file on the way."""
+    """Creates the next log file; at most one at a time."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class NextFile:
         self._reserve = files.options.preallocate
 
     def begin(self) -> None:
-        """Start a file unless one is being made or is ready."""
+        """Start to create a file, unless one is being created or is ready."""
         if self._log.ready is not None or self._chores.busy(CHORE):
             return
         size = self._log.file_bytes
@@ -61,7 +61,7 @@ class NextFile:
         self._chores.add(CHORE, [*steps, file.sync], done)
 
     def _finish(self, file: File, *, failed: bool) -> None:
-        """Hand the file to the log, if that still wants one."""
+        """Give the file to the log, if the log still needs one."""
         file.close()
         if failed or self._log.ready is not None:
             self._disk.remove(PATH)
@@ -78,5 +78,5 @@ class NextFile:
         self._chores.add(NAME_CHORE, [name], named)
 
     def clean(self) -> None:
-        """Remove what a crash left behind."""
+        """Remove files that a crash left behind."""
         self._disk.remove(PATH.partition("/")[0])

@@ -1,40 +1,42 @@
-"""The log's pointers and the order they keep (INV-11).
+"""The commit log's positions (start, confirmed, synced ...) and their order (INV-11).
 
 `start <= dispatched <= confirmed <= appended` and `synced <= appended`; `synced` and `confirmed`
-are not ordered. Nothing beyond `readable` is ever shown to a reader.
+have no fixed order. Readers see nothing at or beyond `readable`.
 """
 
 from epochmq.base.errors import check
 
 
 class Pointers:
-    """Byte positions in the commit log; moved by the store only."""
+    """Byte offsets in the commit log; only the store moves them."""
 
     __slots__ = ("appended", "confirmed", "dispatched", "reads_bounded", "start", "synced")
 
     def __init__(self, start: int = 0, appended: int = 0, *, reads_bounded: bool = True) -> None:
         self.start = start
-        """First byte still kept."""
+        """Offset of the first byte that is still kept."""
         self.dispatched = appended
-        """Queues and indexes are derived up to here and shown."""
+        """Consume queues show messages up to this offset."""
         self.confirmed = appended
-        """What a failover cannot take back; moved by the flush policy or by replication."""
+        """Confirm offset: a failover cannot lose bytes below it; moved by flush or by
+        replication.
+        """
         self.appended = appended
         """End of the log."""
         self.synced = appended
-        """Everything below is on the device."""
+        """All bytes below this offset are on the device."""
         self.reads_bounded = reads_bounded
         """`Safeguards.read_limit_is_confirmed`; the simulator switches it off."""
 
     @property
     def readable(self) -> int:
-        """Readers see the log up to here."""
+        """Offset up to which readers see the log."""
         if self.dispatched < self.confirmed or not self.reads_bounded:
             return self.dispatched
         return self.confirmed
 
     def check_order(self) -> None:
-        """INV-11; a breach is our bug. One comparison as long as all is well."""
+        """Check INV-11; a violation is a bug of ours. One comparison in the normal case."""
         if not (
             self.start <= self.dispatched <= self.confirmed <= self.appended
             and self.synced <= self.appended

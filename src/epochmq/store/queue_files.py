@@ -1,11 +1,11 @@
-"""Queue files by path with a bounded number open: ten thousand queues need no descriptor each."""
+"""Open files of consume queues, by path, with a limit on the number of open files."""
 
 from epochmq.base.errors import DiskFailed, OutOfResources
 from epochmq.base.ports import Disk, File
 
 
 class QueueFiles:
-    """Least-recently-used set of open queue files."""
+    """The least recently used cache of open queue files."""
 
     def __init__(self, disk: Disk, open_max: int) -> None:
         self.disk = disk
@@ -14,10 +14,10 @@ class QueueFiles:
         self.unsynced: set[str] = set()
         """Paths written since the last sync."""
         self.created: set[str] = set()
-        """Those of them that are new: their directories wait for a sync as well."""
+        """New files among them: their directories must be synced as well."""
 
     def get(self, path: str, create_size: int | None = None) -> File:
-        """The file at `path`, opened (and made, pre-sized) when it is not open yet."""
+        """Return the file at `path`, opened if needed, or created with `create_size` bytes."""
         file = self._files.pop(path, None)
         if file is None:
             if len(self._files) >= self._open_max:
@@ -33,7 +33,7 @@ class QueueFiles:
         return file
 
     def _open(self, path: str, create_size: int | None) -> File:
-        """Open a file; where no descriptor is left, the others give theirs up."""
+        """Open a file; without a free file descriptor, close all other files first."""
         try:
             return self.disk.open(path, create_size=create_size)
         except OutOfResources:
@@ -43,7 +43,7 @@ class QueueFiles:
             return self.disk.open(path, create_size=create_size)
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        """Bytes of a file, or none when the file is not there."""
+        """Return bytes of a file; empty if the file does not exist."""
         file = self._files.get(path)
         if file is None:
             if not self.disk.exists(path):
@@ -57,7 +57,7 @@ class QueueFiles:
         return file.read(offset, size)
 
     def forget(self, prefix: str) -> None:
-        """Close what lies at or under `prefix`, before it is removed."""
+        """Close the files at or under `prefix`, before they are removed."""
         for path in [p for p in self._files if p == prefix or p.startswith(prefix + "/")]:
             self._files.pop(path).close()
         for paths in (self.unsynced, self.created):

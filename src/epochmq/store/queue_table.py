@@ -1,4 +1,4 @@
-"""All consume queues by topic and queue id."""
+"""The table of all consume queues, by topic and queue id."""
 
 from collections.abc import Callable, Mapping
 
@@ -17,14 +17,15 @@ QueueTypes = Callable[[str], bool | None]
 
 
 def unknown_type(_topic: str) -> bool | None:
-    """Nothing is known about topics: their queues are of the type that the disk has."""
+    """Return None: the topics' types are unknown, so queues have the type found on the disk."""
     return None
 
 
 class QueueTable:
-    """`topics[topic][queue_id]` is looked up once for each appended message.
+    """All queues; an append looks `topics[topic][queue_id]` up once per message.
 
-    The few topics with batch queues are kept apart, so that the others pay nothing for them.
+    The few topics with batch queues are kept in another table, so that they cost the others
+    nothing.
     """
 
     def __init__(self, disk: Disk, options: StoreOptions, types: QueueTypes = unknown_type) -> None:
@@ -37,22 +38,22 @@ class QueueTable:
         self.topics: dict[str, dict[int, ConsumeQueue]] = {}
         self.batch: dict[str, dict[int, BatchQueue]] = {}
         self.dirty: list[ConsumeQueue] = []
-        """Queues with units that no file has yet, each once."""
+        """Queues with units that are not in a file yet, each queue once."""
 
     def use_types(self, types: QueueTypes) -> None:
-        """Set the function that tells what queues a new topic gets."""
+        """Set the function that returns the queue type of a topic."""
         self._types = types
 
     def names(self) -> list[str]:
-        """All topics that have queues."""
+        """Return all topics that have queues."""
         return [*self.topics, *self.batch]
 
     def of(self, topic: str) -> Mapping[int, ConsumeQueue]:
-        """A topic's queues by id."""
+        """Return a topic's queues by id."""
         return self.topics.get(topic) or self.batch.get(topic) or {}
 
     def ids(self, topic: str) -> list[int]:
-        """Ids of a topic's queues, sorted."""
+        """Return the sorted ids of a topic's queues."""
         return sorted(self.of(topic))
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
@@ -60,13 +61,13 @@ class QueueTable:
         return self.of(topic).get(queue_id) if queues is None else queues.get(queue_id)
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue, made empty when it is new."""
+        """Return the queue; a new queue is created empty."""
         if self.is_batched(topic):
             return self._get_batch(topic, queue_id)
         return self._get_plain(topic, queue_id)
 
     def is_batched(self, topic: str) -> bool:
-        """Whether a topic's queues are batch queues; what it has decides, then its attribute."""
+        """Whether a topic has batch queues: existing queues decide, else the topic's attribute."""
         return topic in self.batch or (topic not in self.topics and bool(self._types(topic)))
 
     def _get_plain(self, topic: str, queue_id: int) -> ConsumeQueue:
@@ -93,9 +94,9 @@ class QueueTable:
         return [queue for topic in self.names() for queue in self.of(topic).values()]
 
     def load(self) -> None:
-        """Find the queues on disk; `ConsumeQueue.load` places them.
+        """Find the queues on disk; `ConsumeQueue.load` finds their bounds.
 
-        `StoreDamaged` when a topic's queues are not of its type.
+        Raises `StoreDamaged` if a topic's queues are not of its type.
         """
         for root, get in ((ROOT, self._get_plain), (BATCH_ROOT, self._get_batch)):
             for topic in self._disk.list(root):
@@ -107,7 +108,7 @@ class QueueTable:
             self._check_type(topic)
 
     def _check_type(self, topic: str) -> None:
-        """Upstream refuses to start as well when a topic's queues are of the wrong type."""
+        """Refuse to start, like RocketMQ, if a topic's queues are of the wrong type."""
         batched = self._types(topic)
         if batched is None:
             batched = topic not in self.topics
@@ -121,7 +122,7 @@ class QueueTable:
             )
 
     def prune(self) -> None:
-        """Forget queues that never had a unit, as far as anybody can tell."""
+        """Remove queues that apparently never had a unit."""
         for table in (self.topics, self.batch):
             for topic in list(table):
                 queues: dict[int, ConsumeQueue] = table[topic]  # type: ignore[assignment]
@@ -131,13 +132,13 @@ class QueueTable:
                     del table[topic]
 
     def reset(self, queue: ConsumeQueue, next_offset: int = 0) -> None:
-        """Forget all units of a queue; it goes on at `next_offset`."""
+        """Delete all units of a queue; its next offset becomes `next_offset`."""
         self.files.forget(queue.folder)
         self._disk.remove(queue.folder)
         queue.place(next_offset, next_offset)
 
     def renew(self, queue: ConsumeQueue) -> ConsumeQueue:
-        """Put an empty queue in the place of `queue`, which somebody may still wait to show."""
+        """Replace `queue`, which others may still wait to show, by an empty queue; return that."""
         self.reset(queue)
         self.dirty = [other for other in self.dirty if other is not queue]
         table = self.batch if isinstance(queue, BatchQueue) else self.topics
@@ -145,7 +146,7 @@ class QueueTable:
         return self.get(queue.topic, queue.queue_id)
 
     def reset_all(self) -> None:
-        """Forget all units of all queues."""
+        """Delete all units of all queues."""
         for root in (ROOT, BATCH_ROOT):
             self.files.forget(root)
             self._disk.remove(root)
@@ -154,12 +155,12 @@ class QueueTable:
         self.dirty.clear()
 
     def mark_dirty(self, queue: ConsumeQueue) -> None:
-        """Remember that `queue` has units to write."""
+        """Note that `queue` has units to write."""
         queue.dirty = True
         self.dirty.append(queue)
 
     def write_some(self, count: int) -> int:
-        """Write out up to `count` dirty queues; how many remain."""
+        """Write out up to `count` dirty queues; return how many remain."""
         while self.dirty and count > 0:
             queue = self.dirty[-1]
             queue.write_out()
@@ -169,13 +170,13 @@ class QueueTable:
         return len(self.dirty)
 
     def delete(self, topic: str) -> None:
-        """Forget a topic and remove its files."""
+        """Delete a topic's queues and their files."""
         queues = self.of(topic)
         self.topics.pop(topic, None)
         self.batch.pop(topic, None)
         gone = set(map(id, queues.values()))
         for queue in queues.values():
-            queue.place(queue.next, queue.next)  # nothing of it is written any more
+            queue.place(queue.next, queue.next)  # its units are not written any more
         self.dirty = [queue for queue in self.dirty if id(queue) not in gone]
         for root in (ROOT, BATCH_ROOT):
             self.files.forget(f"{root}/{topic}")
@@ -183,5 +184,5 @@ class QueueTable:
 
 
 def _whole(size: int, unit_bytes: int) -> int:
-    """`size` rounded up to whole units."""
+    """Return `size` rounded up to a multiple of `unit_bytes`."""
     return -(-size // unit_bytes) * unit_bytes

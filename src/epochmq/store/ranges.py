@@ -1,13 +1,13 @@
-"""A set of numbers kept as a few ranges: which units of a queue were compared with the log."""
+"""A set of numbers stored as ranges: which units of a queue were compared with the log."""
 
 from bisect import bisect_right
 
 RANGES_MAX = 64
-"""More are not remembered; what is forgotten is compared again."""
+"""Limit of ranges; numbers beyond it are forgotten, and compared again."""
 
 
 class Ranges:
-    """Disjoint ranges `[low, high)`, in order; neighbours are joined."""
+    """Disjoint ranges `[low, high)`, in order; adjacent ranges are joined."""
 
     __slots__ = ("_ranges",)
 
@@ -20,7 +20,7 @@ class Ranges:
         return high <= low or (at >= 0 and high <= self._ranges[at][1])
 
     def add(self, low: int, high: int) -> None:
-        """Put `[low, high)` into the set; the smallest range is forgotten for lack of room."""
+        """Add `[low, high)` to the set; beyond the limit the smallest range is removed."""
         if high <= low:
             return
         ranges = self._ranges

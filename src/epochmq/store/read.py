@@ -1,4 +1,4 @@
-"""Reading by queue offset, by time and by log position; never beyond `readable` (INV-23)."""
+"""Reads messages by queue offset, time and log position, never beyond `readable` (INV-23)."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -19,17 +19,17 @@ from epochmq.store.queue_table import QueueTable
 from epochmq.store.read_check import ReadCheck
 
 SCAN_UNITS_MIN = 800
-"""A filtered read looks at this many units at least before it answers "none matched"."""
+"""A filtered read examines at least this many units before it answers "none matched"."""
 
 DAMAGED_LOOKED_AT = 256
-"""Damaged messages in a row that `behind_damage` passes over at most."""
+"""Maximum number of successive damaged messages that `behind_damage` skips."""
 
 _EMPTY = memoryview(b"")
 _FAR = 1 << 62
 
 
 class GetStatus(Enum):
-    """Outcome of a read (names are upstream's)."""
+    """Result of a read, with RocketMQ's names (`DAMAGED` is ours)."""
 
     FOUND = 0
     NO_MATCHED_MESSAGE = 1
@@ -41,35 +41,37 @@ class GetStatus(Enum):
     NO_MATCHED_LOGIC_QUEUE = 7
     NO_MESSAGE_IN_QUEUE = 8
     DAMAGED = 9
-    """Ours: what comes next is damaged; the reader stays where it is until that is repaired."""
+    """Ours: the next message is damaged; the reader keeps its offset until it is repaired."""
 
     __hash__ = object.__hash__
     """Each status is one object. `Enum.__hash__` is a Python call, and every pull looks it up."""
 
 
 class ReadResult(msgspec.Struct, frozen=True, gc=False):
-    """Records found, as views of the log; neighbours in the log share one view."""
+    """The records found, as views of the log; adjacent records share one view."""
 
     status: GetStatus
     chunks: list[memoryview]
     count: int
     next_offset: int
-    """Where the reader goes on."""
+    """Queue offset where the reader continues."""
     min_offset: int
     max_offset: int
     size: int
     """Bytes in all chunks."""
     reason: str = ""
-    """What is damaged (`DAMAGED`)."""
+    """What is damaged (`DAMAGED` only)."""
 
 
 Accept = Callable[[int], bool]
 Verify = Callable[[memoryview], bool | None]
-"""None ends the read before this record: judging has cost enough. Asked again, it judges."""
+"""Judges a record; None ends the read before this record, because filtering cost enough. If called
+again for the same record, the function decides.
+"""
 
 
 class Reader:
-    """Read side of the store; changes nothing."""
+    """The read side of the store; it changes no messages."""
 
     def __init__(
         self, log: CommitLog, queues: QueueTable, pointers: Pointers, check: ReadCheck
@@ -84,7 +86,9 @@ class Reader:
         self.messages = 0
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """(min, max) of what a reader may ask for; (0, 0) for an unknown queue."""
+        """Return (min, max) of the queue offsets a reader may request; (0, 0) for an unknown
+        queue.
+        """
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return 0, 0
@@ -108,10 +112,10 @@ class Reader:
         *,
         stop: int = _FAR,
     ) -> ReadResult:
-        """Up to `max_count` records and about `max_bytes` (at least one record) from `offset`.
+        """Read up to `max_count` records and about `max_bytes` bytes (at least one) from `offset`.
 
-        `accept` judges a unit's tags code, `verify` the record itself. Nothing that begins at
-        queue offset `stop` or behind it is looked at.
+        `accept` filters by a unit's tags code, `verify` by the record. No unit at or beyond queue
+        offset `stop` is read, except the one at `offset`.
         """
         queue = self._queues.find(topic, queue_id)
         if queue is None:
@@ -135,7 +139,7 @@ class Reader:
     def units(
         self, topic: str, queue_id: int, offset: int, count: int
     ) -> list[tuple[int, int, int]]:
-        """Units of an ordinary queue from `offset` on, up to the first hole."""
+        """Return up to `count` units of a plain queue from `offset` on, up to the first hole."""
         queue = self._queues.find(topic, queue_id)
         if queue is None or isinstance(queue, BatchQueue):
             return []
@@ -150,7 +154,7 @@ class Reader:
     def _units(
         self, queue: ConsumeQueue, first: int, count: int, room: int
     ) -> tuple[bytes, DamagedRange | None]:
-        """Units that may be used, and the damage that keeps the next one from being used."""
+        """Return the usable units, and the damage that makes the next unit unusable."""
         units = queue.units(first, count)
         if first < queue.trusted or self._check.damage.ranges:
             return self._check.units(queue, first, units, room)
@@ -162,7 +166,7 @@ class Reader:
         return ReadResult(GetStatus.DAMAGED, [], 0, offset, low, high, 0, str(damage))
 
     def _changed(self, queue: ConsumeQueue, offset: int) -> ReadResult:
-        """A record that was sound once is not as it was: the next read checks it whole."""
+        """Report a record that changed since its check; the next read checks the record again."""
         self._check.found_changed(queue, offset)
         reason = f"the record of message {offset} of {queue.folder} has changed on the disk"
         self.missed += 1
@@ -176,7 +180,7 @@ class Reader:
     def _plain(
         self, queue: ConsumeQueue, span: tuple[int, int], max_count: int, max_bytes: int
     ) -> ReadResult:
-        """No filter: neighbours in the log are handed out as one view."""
+        """Read without a filter: adjacent records in the log are returned as one view."""
         offset, high = span
         units, damage = self._units(queue, offset, min(max_count, high - offset), max_bytes)
         if damage is not None and not units:
@@ -232,7 +236,7 @@ class Reader:
                     if at - 1 > span[0]:
                         at -= 1
                         break
-                    verdict = verify(record)  # a read looks at one record at least
+                    verdict = verify(record)  # a read examines at least one record
                 if not verdict:
                     continue
             if total + size > max_bytes and chunks:
@@ -277,7 +281,7 @@ class Reader:
         return self._result(queue, found.chunks, found.messages, found.next_offset, found.size)
 
     def _batch(self, queue: BatchQueue, start: int, size: int, base: int) -> memoryview | None:
-        """The record that holds the messages from `base` on, None when it has changed."""
+        """Return the record that holds the messages from `base` on; None if it has changed."""
         record = self._log.slice(start, size)
         if record is None or not self._neighbours.begins(
             record, (start, size, base, queue.queue_id)
@@ -286,9 +290,9 @@ class Reader:
         return record
 
     def message_at(self, offset: int, size: int | None = None) -> memoryview | None:
-        """The record that starts at `offset`; None when none does or it may not be read.
+        """Return the record at log offset `offset`; None if there is none or it is not readable.
 
-        `offset` may be any stranger's, and a message's body may look like the head of a record.
+        `offset` may come from any client, and a message body may look like the head of a record.
         """
         pointers = self._pointers
         if offset < pointers.start or offset + FRONT.size > pointers.readable:
@@ -311,7 +315,7 @@ class Reader:
         return record
 
     def _position(self, queue: BatchQueue, queue_offset: int) -> int:
-        """`BatchQueue.position` by sound units: those on both sides of it are checked."""
+        """Return `BatchQueue.position` after checking the units on both sides of the result."""
         run, damage = queue.run, self._check.damage
         while True:
             found = queue.position(queue_offset)
@@ -323,7 +327,7 @@ class Reader:
                 return found
 
     def _unit(self, queue: ConsumeQueue, queue_offset: int) -> tuple[int, int, int] | None:
-        """The unit of one message, None when it or its record is damaged or not there."""
+        """Return the unit of one message; None if the unit or its record is damaged or missing."""
         if isinstance(queue, BatchQueue):
             first = self._position(queue, queue_offset)
             units, _ = self._check.units(queue, first, queue.run.units(first, 1), 1)
@@ -332,7 +336,7 @@ class Reader:
         return UNIT.unpack(units) if units else None
 
     def store_time_of(self, queue: ConsumeQueue, queue_offset: int) -> int:
-        """Store time of a queue's message; -1 when it is not there."""
+        """Return the store time (ms) of a queue's message; -1 if it is missing."""
         unit = self._unit(queue, queue_offset)
         if unit is None or unit[1] == PRE_BLANK_SIZE:
             return -1
@@ -340,7 +344,7 @@ class Reader:
         return -1 if record is None else store_time_at(record, 0)
 
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """Store time of message `queue_offset`; -1 when a reader may not see it."""
+        """Return the store time (ms) of message `queue_offset`; -1 if readers may not see it."""
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return -1
@@ -348,8 +352,11 @@ class Reader:
         return self.store_time_of(queue, queue_offset) if low <= queue_offset < high else -1
 
     def offset_by_time(self, topic: str, queue_id: int, wall_ms: int, upper: bool = False) -> int:
-        """First message stored at or after `wall_ms`, else the end; with `upper` the last one
-        stored at or before it, else the first. 0 for an unknown queue."""
+        """Return the first message stored at or after `wall_ms`, else the queue's end.
+
+        With `upper`, return the last message stored at or before it, else the first message.
+        Returns 0 for an unknown queue.
+        """
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return 0
@@ -365,7 +372,9 @@ class Reader:
         return max(low - 1, first) if upper else low
 
     def offset_at_place(self, topic: str, queue_id: int, log_offset: int) -> int:
-        """First message that lies at `log_offset` or behind it, else the end; 0 for no queue."""
+        """Return the first message at or behind `log_offset`, else the end; 0 for an unknown
+        queue.
+        """
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return 0
@@ -380,8 +389,10 @@ class Reader:
         return low
 
     def behind_damage(self, topic: str, queue_id: int, offset: int) -> int:
-        """Where a reader goes on that leaves out what is damaged from message `offset` on; when
-        there is much of it, that is damaged as well."""
+        """Return the next message after `offset` that is not damaged.
+
+        If there are many damaged messages, the returned one may be damaged as well.
+        """
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return offset
@@ -390,7 +401,7 @@ class Reader:
         return next((at for at in following if self._unit(queue, at) is not None), stop)
 
     def earliest_time(self) -> int:
-        """Store time of the oldest record kept; -1 for an empty log."""
+        """Return the store time (ms) of the oldest record kept; -1 for an empty log."""
         pointers = self._pointers
         record = self.message_at(pointers.start)
         return -1 if record is None else store_time_at(record, 0)

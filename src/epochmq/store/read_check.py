@@ -1,15 +1,15 @@
-"""Decides which records may be handed out: bytes from the disk are not believed unseen.
+"""Read verification: checks old bytes of the log, and old queue units, before they are returned.
 
-What this process appended, or derived at its start, was checked then: readers at a queue's end pay
-one comparison. Everything older is looked at once, when it is first read:
+Bytes that this process appended, or derived at its start, were checked then: for readers at a
+queue's end the check is one comparison. Everything older is checked once, at its first read:
 
-- each block of 64 KiB is read by `File.read`, which raises where the map would kill the process,
-  and compared with its checksum when it has one (`checksums`);
-- each unit of a queue is compared with its record: place, size, topic, queue, queue offset, hash of
-  the tag; and the record's body with its own checksum when its blocks have none.
+- each block of 64 KiB is read by `File.read`, which raises an error where access to the mapping
+  would kill the process, and compared with its checksum if it has one (`checksums`);
+- each unit of a queue is compared with its record: log offset, size, topic, queue, queue offset,
+  tag hash; the record's body is compared with its own checksum if its blocks have none.
 
 A damaged unit is derived from the log again. A damaged record is reported in the `DamageTable`, and
-refused until it is repaired.
+reads of it are refused until it is repaired.
 """
 
 import logging
@@ -37,17 +37,17 @@ from epochmq.store.written_blocks import BLOCK_BYTES
 _log = logging.getLogger(__name__)
 
 SLICES_AT_ONCE = 4
-"""So much of the log is searched for one record at once; what takes longer becomes a chore."""
+"""Number of log slices searched for one record at once; a longer search becomes a chore."""
 
 NEIGHBOURS_MAX = 64
-"""Units on each side that are looked at for a sound one."""
+"""Number of units on each side that are examined to find a sound one."""
 
 _UNSEEN, _READABLE, _SOUND, _WRONG = range(4)
 _FAR = 1 << 62
 
 
 class ReadCheck:
-    """What this process knows of the bytes that it has not written itself."""
+    """Knows which bytes are checked, and checks bytes that this process has not written."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ReadCheck:
         chores: Chores,
         on_shortened: Callable[[int, str], None],
     ) -> None:
-        """`on_shortened` is called when somebody has shortened a log file.
+        """`on_shortened` is called if another program has shortened a log file.
 
         It gets the log offset where the file ends now, and a text that says so.
         """
@@ -64,7 +64,7 @@ class ReadCheck:
         self._queues = files.queues
         self._checksums = files.checksums
         self.damage = DamageTable()
-        """Ranges of the log that reads refuse."""
+        """Ranges of the log whose reads are refused."""
         self._tags_code = LogDispatcher(
             files.queues, files.options.delays_ms, from_start=True, index=False
         ).tags_code
@@ -73,15 +73,15 @@ class ReadCheck:
         native = library.library()
         self._native = None if native is None else NativeUnits(native)
         self._states: dict[int, bytearray] = {}
-        """What is known of each block, by the start of its log file."""
+        """The state of each block, by the start of its log file."""
         self.fresh = 0
-        """This process wrote, or checked at its start, what lies behind this log offset."""
+        """Bytes behind this log offset were written, or checked at start, by this process."""
         self._faults = 0 if (guarded := guard()) is None else guarded.faults
 
     # Blocks -----------------------------------------------------------------------------------
 
     def forget(self, start: int, end: int) -> None:
-        """The bytes `[start, end)` were written again: look at their blocks once more."""
+        """Check the blocks of `[start, end)` again, because these bytes were rewritten."""
         for segment in self._log.between(start, end):
             states = self._states.get(segment.start)
             if states is not None:
@@ -90,25 +90,27 @@ class ReadCheck:
                 states[first:last] = bytes(last - first)
 
     def cut(self, end: int) -> None:
-        """The log was cut to `end`; what comes there next is new."""
+        """Follow a cut of the log to `end`; bytes that are written there next are new."""
         self.fresh = min(self.fresh, end)
         self.damage.clear(end, _FAR)
 
     def restart(self, offset: int) -> None:
-        """The log was given up, and begins again at `offset`."""
+        """Forget everything, because the log restarts at `offset`."""
         self.fresh = offset
         self._states.clear()
         self.damage.clear(0, _FAR)
 
     def drop_below(self, log_start: int) -> None:
-        """Retention deleted the log below `log_start`."""
+        """Forget the log below `log_start`, which retention deleted."""
         if self.damage.ranges:
             self.damage.clear(0, log_start)
         for start in [start for start in self._states if start < log_start]:
             del self._states[start]
 
     def fault_in(self, offset: int, size: int) -> DamagedRange | None:
-        """What keeps `[offset, offset + size)` of one log file from being handed out."""
+        """Return the damage in `[offset, offset + size)` of one log file; None if it is
+        readable.
+        """
         if self.damage.ranges and (known := self.damage.find(offset, offset + size)):
             return known
         if offset >= self.fresh:
@@ -121,7 +123,9 @@ class ReadCheck:
         return self.damage.find(offset, offset + size) if self.damage.ranges else None
 
     def look_at_faults(self) -> None:
-        """Notice that a page of a map could not be read: zeros were in its place meanwhile."""
+        """Handle mapped pages that could not be read and were replaced by zeros: check all
+        again.
+        """
         guarded = guard()
         if guarded is None or guarded.faults == self._faults:
             return
@@ -134,12 +138,12 @@ class ReadCheck:
         self.distrust()
 
     def look_at_sizes(self) -> None:
-        """Notice that somebody shortened a log file, before its map is touched."""
+        """Find log files that another program shortened, before their mappings are used."""
         for segment in self._log.segments:
             self._look_at_size(segment)
 
     def distrust(self) -> None:
-        """Believe nothing that is in the log now: compare all units and records again."""
+        """Trust no byte that is in the log now: compare all units and records again."""
         self.fresh = self._log.end
         for queue in self._queues.all():
             run = _run(queue)
@@ -147,7 +151,7 @@ class ReadCheck:
             run.checked.clear()
 
     def found_changed(self, queue: ConsumeQueue, number: int) -> None:
-        """The record of a unit that was checked is not any more as it was then."""
+        """Handle a record that differs from when its unit was checked: check everything again."""
         _log.error("%s: the record of message %d has changed on the disk; the log is checked again",
                    queue.folder, number)  # fmt: skip
         self.distrust()
@@ -169,8 +173,7 @@ class ReadCheck:
             self._on_shortened(start, reason)
 
     def _look(self, segment: Segment, low: int, high: int) -> bool:
-        """Read the blocks of `[low, high)` that were not read before; whether all have checksums
-        and agree with them."""
+        """Read the unread blocks of `[low, high)`; return whether all have correct checksums."""
         states = self._states.get(segment.start)
         if states is None:
             count = -(-(segment.end - segment.start) // BLOCK_BYTES)
@@ -194,7 +197,7 @@ class ReadCheck:
             self.damage.report(start, end, str(error))
             return _UNSEEN
         except EnvironmentFault:
-            return _UNSEEN  # no memory: that says nothing about the file
+            return _UNSEEN  # lack of memory says nothing about the file
         if len(data) < end - start:
             self._look_at_size(segment)
             return _UNSEEN
@@ -216,10 +219,10 @@ class ReadCheck:
     def units(
         self, queue: ConsumeQueue, first: int, data: bytes, room: int
     ) -> tuple[bytes, DamagedRange | None]:
-        """The leading ones of a queue's units `data` that may be used, and what stops there.
+        """Return the usable leading units of `data`, and the damage that stops there, or None.
 
-        `first` is the number of the first one; behind records of `room` bytes no more are needed.
-        Units that were damaged come rebuilt.
+        `first` is the number of the first unit. Units behind `room` bytes of records are not
+        needed. Damaged units are returned rebuilt.
         """
         run = _run(queue)
         stop = first + len(data) // run.unit_bytes
@@ -244,16 +247,18 @@ class ReadCheck:
         return (data if at == stop else data[: (at - first) * run.unit_bytes]), None
 
     def _reaches_damage(self, run: ConsumeQueue, data: bytes) -> bool:
-        """Whether there is known damage between the records of the first and the last unit."""
+        """Whether known damage is between the records of the first and the last unit."""
         low, _, _ = run.shape.unpack_from(data)
         high, size, _ = run.shape.unpack_from(data, len(data) - run.unit_bytes)
         return self.damage.find(low, high + size) is not None
 
     def set_floor(self, queue: ConsumeQueue, log_start: int) -> None:
-        """Let `queue` begin where the log does, by units that are sound there."""
+        """Raise the queue's `min` to the log's start, using checked units."""
         run = _run(queue)
         if run is not queue and run.min < run.next:
-            self.units(queue, run.min, run.units(run.min, 1), 1)  # it says where the queue begins
+            self.units(
+                queue, run.min, run.units(run.min, 1), 1
+            )  # this unit determines where the queue begins
         before = run.min
         queue.set_floor(log_start)
         if before < run.min <= run.trusted and self._hides(queue, run, run.min - 1):
@@ -261,8 +266,10 @@ class ReadCheck:
             queue.set_floor(log_start)
 
     def _hides(self, queue: ConsumeQueue, run: ConsumeQueue, number: int) -> bool:
-        """Whether a unit that claims to lie before the log is one bit away from its record's
-        place; then it is rebuilt. Nothing else would ever read such a unit."""
+        """Rebuild a unit that points before the log's start because of one wrong bit.
+
+        Returns whether the unit was rebuilt. Nothing else would ever read such a unit.
+        """
         data = run.units(number, 1)
         offset, size, _ = run.shape.unpack(data)
         after = run.unit(number + 1)
@@ -279,7 +286,7 @@ class ReadCheck:
         return False
 
     def _begins(self, offset: int) -> bool:
-        """Whether a record has `offset` as its own; reads no more than its front."""
+        """Whether a record at `offset` contains this offset; reads only the record's front."""
         segment = self._log.find(offset)
         if segment is None:
             return False
@@ -292,7 +299,7 @@ class ReadCheck:
     def _agreeing(
         self, queue: ConsumeQueue, run: ConsumeQueue, first: int, data: bytes, room: int
     ) -> tuple[int, int]:
-        """(how many leading units agree with sound records, bytes of those), by the native code."""
+        """Return (number of leading units that match sound records, bytes of those), natively."""
         if self._native is None or run is not queue or queue.delay_ms is not None:
             return 0, 0
         segment: Segment | None = None
@@ -328,7 +335,7 @@ class ReadCheck:
     def _examine(
         self, queue: ConsumeQueue, run: ConsumeQueue, number: int, data: bytes
     ) -> bytes | DamagedRange:
-        """One unit that was not found to agree: as it is, as it must be, or why it is refused."""
+        """Check one unit that did not match; return it, the rebuilt unit, or the damage."""
         offset, size, _ = run.shape.unpack(data)
         if size == PRE_BLANK_SIZE and run is queue:
             return data
@@ -344,7 +351,9 @@ class ReadCheck:
     def _unit_at(
         self, queue: ConsumeQueue, number: int, offset: int, data: bytes
     ) -> bytes | DamagedRange | None:
-        """The unit for the record at `offset` if that is the one; its damage if it has any."""
+        """Return the unit of the record at `offset` if it is the right one, or its damage, or
+        None.
+        """
         segment = self._log.find(offset)
         if segment is None:
             return None
@@ -372,13 +381,13 @@ class ReadCheck:
         return unit
 
     def _is_of(self, queue: ConsumeQueue, number: int, entry: DispatchEntry) -> bool:
-        """Whether a record is of this queue, and the one that unit `number` stands for."""
+        """Whether a record belongs to this queue and to unit `number`."""
         if entry.queue_id != queue.queue_id or entry.topic != queue.topic.encode():
             return False
         return isinstance(queue, BatchQueue) or entry.queue_offset == number
 
     def _derive(self, queue: ConsumeQueue, entry: DispatchEntry, data: bytes) -> bytes:
-        """The unit for a record; `data` is what the file has."""
+        """Return the unit for a record; `data` is the unit in the file."""
         tags = self._tags_code(entry, queue.topic)
         if isinstance(queue, BatchQueue):
             count = inner_count(entry.sys_flag, entry.properties)
@@ -386,7 +395,7 @@ class ReadCheck:
             return BATCH_UNIT.pack(*place, entry.queue_offset, count, -1, 0)
         written = UNIT.unpack(data)[2]
         if queue.delay_ms is not None and (tags ^ written).bit_count() != 1:
-            tags = written  # its level may have had another delay then
+            tags = written  # its level may have had another delay at that time
         return UNIT.pack(entry.offset, entry.size, tags)
 
     def _rebuilt(
@@ -397,7 +406,7 @@ class ReadCheck:
         data: bytes,
         unit: bytes | DamagedRange,
     ) -> bytes | DamagedRange:
-        """Write `unit` where the file has `data`, if that is another."""
+        """Write `unit` over `data` in the file, if they differ; return the unit or the damage."""
         if isinstance(unit, DamagedRange) or unit == data:
             return unit
         self.damage.units_rebuilt += 1
@@ -417,7 +426,10 @@ class ReadCheck:
     # Searching --------------------------------------------------------------------------------
 
     def _bounds(self, queue: ConsumeQueue, run: ConsumeQueue, number: int) -> tuple[int, int]:
-        """Between which log offsets the record of unit `number` begins, by sound units beside."""
+        """Return the log offsets between which the record of unit `number` begins.
+
+        Sound units on both sides of the unit give the bounds.
+        """
         low, high = self._log.start, self._log.committed
         for other in range(number - 1, max(run.min, number - NEIGHBOURS_MAX) - 1, -1):
             if (place := self._place_of(queue, run, other)) is not None:
@@ -432,7 +444,9 @@ class ReadCheck:
     def _place_of(
         self, queue: ConsumeQueue, run: ConsumeQueue, number: int
     ) -> tuple[int, int] | None:
-        """(log offset, size) of a unit whose record is there, at least by its head."""
+        """Return (log offset, size) of a unit whose record exists, judged by its head; else
+        None.
+        """
         unit = run.unit(number)
         if unit is None or unit[1] == PRE_BLANK_SIZE:
             return None
@@ -475,7 +489,7 @@ class ReadCheck:
         search: UnitSearch,
         low: int,
     ) -> None:
-        """Go on beside the loop, some slices a chore."""
+        """Continue the search outside the event loop, some slices per chore."""
         name = f"unit {number} of {run.folder}"
         if self._chores.busy(name):
             return
@@ -504,7 +518,9 @@ class ReadCheck:
         search: UnitSearch,
         low: int,
     ) -> bytes | DamagedRange:
-        """What the search for the record of a unit has brought."""
+        """Use the result of a search for a unit's record: rebuild the unit, or report the
+        damage.
+        """
         offset, size, _ = run.shape.unpack(data)
         if search.found is not None:
             unit = self._unit_at(queue, number, search.found.offset, data)
@@ -527,12 +543,12 @@ class ReadCheck:
 
 
 def _run(queue: ConsumeQueue) -> ConsumeQueue:
-    """Where a queue's units are counted one by one."""
+    """Return the queue whose units are numbered one by one."""
     return queue.run if isinstance(queue, BatchQueue) else queue
 
 
 def _fits(queue: BatchQueue, position: int, unit: bytes) -> bool:
-    """Whether a unit begins where the one before it ends, and ends where the next one begins."""
+    """Whether a unit begins where the unit before it ends, and ends where the next one begins."""
     base, count = BATCH_UNIT.unpack(unit)[4:6]
     before = queue.at(position - 1) if position > queue.run.min else None
     after = queue.at(position + 1) if position + 1 < queue.run.next else None
@@ -547,7 +563,7 @@ def _size(run: ConsumeQueue, unit: bytes) -> int:
 
 
 def _step(search: UnitSearch) -> bool:
-    """One slice; False when the log cannot be read there."""
+    """Search one slice; return False if the log cannot be read there."""
     try:
         search.step()
     except EnvironmentFault as error:

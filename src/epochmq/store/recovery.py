@@ -1,18 +1,18 @@
-"""Brings a store to a state that appends could have left (INV-16, INV-17).
+"""Recovery at start: makes log, consume queues, index and checkpoint agree (INV-16, INV-17).
 
-1. The log is read from a file up to which all derived files are complete: after a clean stop the
-   one that the queues' last unit points into, after a crash the newest one that begins with a
-   message older than the checkpoint's times.
-2. `damage` tells damage from a torn tail before anything is changed. A broker alone does not start
-   with a damaged log; a replica cuts it there, and copies the rest again.
-   The log ends at the first bad record; `log_end` cuts what lies behind.
-3. Queue units at or beyond the point of reading are dropped and derived again; when a queue turns
-   out to lack older ones, all queues are derived from the log's start. Queue offsets come from the
-   whole log (rocketmq#7689).
-4. What the checkpoint does not call synced is written again before it is synced: the cache may call
-   it clean after a sync that failed.
-5. Index files that were not synced whole are deleted and derived again.
-6. Messages of sinks are noted from where the snapshot of their memory ends (`sinks`).
+1. The log is read from a file up to which all derived files are complete. After a clean stop this
+   is the file that the queues' last unit points into; after a crash it is the newest file that
+   begins with a message older than the checkpoint's times.
+2. `damage` distinguishes damage from a torn tail before anything is changed. A broker without
+   replicas does not start with a damaged log; a replica cuts the log there and copies the rest
+   again. The log ends at the first bad record; `log_end` cuts what is behind it.
+3. Queue units at or beyond the start of reading are dropped and derived again. If a queue lacks
+   older units, all queues are derived from the log's start. Queue offsets come from the whole log
+   (rocketmq#7689).
+4. Bytes that the checkpoint does not call synced are written again before the sync: after a failed
+   sync the page cache may call them clean.
+5. Index files that were not synced completely are deleted and derived again.
+6. Messages of sinks are noted from the end of the sink memory's snapshot on (`sinks`).
 """
 
 import logging
@@ -42,30 +42,30 @@ _NEVER = 1 << 63
 
 @dataclass
 class Recovered:
-    """What recovery found and did."""
+    """The result of recovery: what it found and did."""
 
     clean: bool
     end: int = 0
     last_wall_ms: int = 0
     records: int = 0
-    """Records that were read; older files are not."""
+    """Number of records read; records in older files are not counted."""
     reason: str = "empty log"
-    """Why the log ends where it does."""
+    """Why the log ends at `end`."""
     cut: CutTail = field(default_factory=CutTail)
     damages: list[Damage] = field(default_factory=list)
-    """What was damaged, and was cut with all that lies behind it (replicas only)."""
+    """Damaged ranges; the log was cut at the first one (replicas only)."""
     oddities: int = 0
-    """Records whose queue offset made no sense."""
+    """Records with an impossible queue offset."""
     rebuilt: bool = False
-    """All queues were derived from the log's start."""
+    """Whether all queues were derived from the log's start."""
     lost_confirmed: int = 0
-    """Bytes that the checkpoint calls confirmed and the log does not have any more (S10, S11)."""
+    """Bytes that the checkpoint calls confirmed and that are missing in the log (S10, S11)."""
     held: Staged = field(default_factory=list)
     """Keys of records that are not confirmed; they wait to be indexed."""
 
 
 class Recovery:
-    """One run over one store; `run` is called once."""
+    """Recovers one store; call `run` once."""
 
     def __init__(
         self,
@@ -83,17 +83,20 @@ class Recovery:
         self._checksums = files.checksums
         self._sinks = sinks
         self._sinks_from = _NEVER
-        """Messages of sinks are noted from here on; older ones are in the snapshot."""
+        """Messages of sinks are noted from this log offset on; older ones are in the snapshot."""
         self._crc = files.options.check_crc_on_recover and crc
         self._found = Recovered(not self._disk.exists(ABORT))
         self._expected = Expected(clean=True)
         self._sound_end = 0
-        """Where the log ends, or is cut, by the search for damage."""
+        """Log offset where the search for damage found the log's end, or cuts it."""
         self._doubtful_from = _NEVER
-        """The first record that the checkpoint does not call synced."""
+        """Offset of the first record that the checkpoint does not call synced."""
 
     def run(self) -> Recovered:
-        """Load everything and make it agree."""
+        """Load all files and make them agree; return what was found.
+
+        Raises `LogDamaged` for a damaged log without replicas, `StoreDamaged` for unusable files.
+        """
         found = self._found
         self._log.load()
         self._checkpoint.load()
@@ -105,7 +108,7 @@ class Recovery:
         self._look_for_damage()
         if not self._log.segments:
             self._queues.reset_all()
-            self._checksums.restart(0)  # of a log that somebody took away
+            self._checksums.restart(0)  # they belong to a log whose files were removed
         keys_from = self._load_index()
         self._load_sinks()
         if not self._log.segments:
@@ -126,7 +129,7 @@ class Recovery:
         if found.end < self._sound_end:
             self._check_all()
         if units_from > found.end:
-            self._cut_queues(found.end)  # the log lost what a clean stop had promised
+            self._cut_queues(found.end)  # the log lost bytes that the clean stop had recorded
         scanned = self._log.between(min(units_from, found.end), found.end)
         self._lower_claims()
         found.cut = end_log(self._disk, self._log, found.end, must_keep=bool(found.damages))
@@ -141,7 +144,9 @@ class Recovery:
     # Damage ---------------------------------------------------------------------------------
 
     def _look_for_damage(self) -> None:
-        """In the files that are read anyway; the others are checked when they are read."""
+        """Search for damage in the files that recovery reads; others are checked at their first
+        read.
+        """
         reach = max((queue.reach for queue in self._queues.all()), default=0)
         clean = self._found.clean
         self._expected = expected_of(
@@ -159,7 +164,7 @@ class Recovery:
         self._search(start)
 
     def _check_all(self) -> None:
-        """An older file than was searched turned out to be damaged, or is to be read."""
+        """Search the whole log: an older file turned out to be damaged, or is to be read."""
         if self._crc and not self._found.damages:
             self._search(self._log.start)
 
@@ -185,7 +190,7 @@ class Recovery:
         self._sound_end = min(search.end, damages[0].start)
 
     def _lower_claims(self) -> None:
-        """Before the log is cut: nothing may say that there is more."""
+        """Lower the claims of checkpoint and checksums before the log is cut."""
         end = self._found.end
         mark = self._checkpoint.mark
         if mark is not None and mark.end > end:
@@ -198,11 +203,11 @@ class Recovery:
 
     @property
     def _confirmed(self) -> int:
-        """Under replication, keys of records beyond it wait (`held_keys`)."""
+        """The confirm offset; under replication, keys of records beyond it wait (`held_keys`)."""
         return self._checkpoint.confirmed if self._options.replicated else _NEVER - 1
 
     def _load_index(self) -> int | None:
-        """Open the index; the log offset from which keys are missing, None for nowhere."""
+        """Open the index; return the log offset from which keys are missing, None if none are."""
         if self._index is None:
             return None
         wall = self._checkpoint.index_wall_ms
@@ -218,13 +223,15 @@ class Recovery:
         return complete if rebuild is None else min(rebuild, complete)
 
     def _forget_index_claim(self) -> None:
-        """On the device, before index files are deleted."""
+        """Remove the checkpoint's claim about the index, durably, before index files are
+        deleted.
+        """
         self._checkpoint.forget_index()
         self._checkpoint.write()
         self._checkpoint.sync()
 
     def _load_sinks(self) -> None:
-        """A first start with this memory reads no more for it than is read anyway."""
+        """Load the snapshot of the sink memory; without one, only what is read anyway is noted."""
         sinks = self._sinks
         problem = load_snapshot(self._disk, sinks)
         if problem:
@@ -235,7 +242,9 @@ class Recovery:
             self._sinks_from = max(self._log.start, sinks.covered)
 
     def _held_at_the_stop(self) -> int | None:
-        """Keys of what was not confirmed at the clean stop were not indexed (`held_keys`)."""
+        """Return the log offset from which keys were not indexed at the clean stop
+        (`held_keys`).
+        """
         assert self._index is not None
         confirmed = self._checkpoint.confirmed
         if confirmed == 0 and not self._options.replicated:
@@ -244,7 +253,7 @@ class Recovery:
         return max(self._index.last_offset + 1, confirmed - record_max)
 
     def _units_from(self) -> int:
-        """The log offset from which units are derived again, older ones being complete."""
+        """Return the log offset from which units are derived again; older units are complete."""
         if self._found.clean:
             for queue in self._queues.all():
                 self._check_last_unit(queue)
@@ -254,7 +263,9 @@ class Recovery:
         return units_from
 
     def _begins_before(self, wall: int) -> int:
-        """Start of the newest file that begins with a message stored up to `wall`."""
+        """Return the start of the newest file that begins with a message stored up to `wall`
+        (ms).
+        """
         for segment in reversed(self._log.segments):
             if check(segment.view, 0, len(segment.view), crc=False) > 0:
                 first = store_time_at(segment.view, 0)
@@ -263,7 +274,7 @@ class Recovery:
         return self._log.start
 
     def _cut_queues(self, log_offset: int) -> None:
-        """Drop units at or beyond `log_offset`; a queue without any still knows its next offset."""
+        """Drop units at or beyond `log_offset`; a queue without units keeps its next offset."""
         for queue in self._queues.all():
             queue.cut(log_offset)
             last = queue.unit(queue.next - 1) if queue.next > queue.min else None
@@ -277,8 +288,10 @@ class Recovery:
                 queue.clear_behind()
 
     def _check_last_unit(self, queue: ConsumeQueue) -> None:
-        """`QueueGap` when a queue does not end as it did at the clean stop: it says where the
-        queue goes on, and up to where the log was read."""
+        """Raise `QueueGap` if the queue's last unit does not match its record after a clean stop.
+
+        The last unit determines the queue's next offset, and up to where the log was dispatched.
+        """
         found = queue.last_unit()
         if found is None or found[2] == PRE_BLANK_SIZE:
             return
@@ -298,7 +311,7 @@ class Recovery:
         size: int | None = None,
         messages: int | None = None,
     ) -> bool:
-        """Whether the log's record at `offset` is the one that its unit says it is."""
+        """Whether the record at `offset` in the log matches the unit."""
         segment = self._log.find(offset)
         if segment is None:
             return 0 <= offset < self._log.start
@@ -324,7 +337,7 @@ class Recovery:
             sinks=self._sinks,
         )
         if self._index is not None and keys_from is not None:
-            # A run that was given up may have added some keys.
+            # An earlier, abandoned run may have added some keys.
             keys_from = max(keys_from, self._index.last_offset + 1)
         keys_from = _NEVER if keys_from is None else keys_from
         derive_from = min(units_from, keys_from, self._sinks_from)
@@ -352,7 +365,7 @@ class Recovery:
                 if not found.records % _STAGED_MAX:
                     self._sinks.forget_confirmed(min(offset, self._confirmed))
         if self._sinks.covered > end.offset:
-            self._sinks.restart(self._log.start)  # the log lost what the snapshot claims
+            self._sinks.restart(self._log.start)  # the log lost messages that the snapshot contains
             raise QueueGap
         if entry is not None:
             found.last_wall_ms = entry.store_wall_ms
@@ -361,7 +374,9 @@ class Recovery:
         found.oddities = dispatcher.oddities
 
     def _read(self, offset: int, end: ScanEnd) -> Iterator[DispatchEntry]:
-        """All records from the start of the file of `offset`, or of the last file."""
+        """Yield all records from the start of the file of `offset`, at the latest of the last
+        file.
+        """
         log = self._log
         first = log.find(min(offset, log.segments[-1].start)) or log.segments[0]
         return walk_log(
@@ -374,7 +389,7 @@ class Recovery:
         )
 
     def _finish_keys(self, dispatcher: LogDispatcher, bound: int) -> None:
-        """Keys staged since `bound` was passed wait for confirmation, all others are indexed."""
+        """Index the staged keys, or hold them if their records are not confirmed."""
         if bound == _NEVER:
             self._found.held = dispatcher.staged
         else:
@@ -387,7 +402,7 @@ class Recovery:
             dispatcher.staged = []
 
     def _repair_index(self) -> None:
-        """Index files that name messages beyond the log's end are derived again."""
+        """Derive the index files again that contain messages beyond the log's end."""
         index, end = self._index, self._found.end
         if index is None or not index.reaches(end):
             return

@@ -1,8 +1,8 @@
-"""Messages on their way out again, made anew from their records by the native code.
+"""Rebuilds messages from stored records, in native code, to append them again.
 
-Of half messages that are committed, of delayed ones that are due. What it makes are drafts that are
-records already: they go through the same door as drafts, and the log takes them as one run; whoever
-cannot take them so takes them as the drafts that they stand for.
+These are committed half messages and delayed messages that are due. The results are drafts that are
+encoded as records already: they are passed on like drafts, and the log appends them as one run. If
+that is not possible, they are appended as the ordinary drafts that they stand for.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ from epochmq.store.native_send import HALF, LEVELS, TIMED, SendRun, SendTexts, S
 from epochmq.store.options import StoreOptions
 
 QUEUES_MAX = 1024
-"""A message for a queue beyond is left to Python."""
+"""Limit of known queues; messages for other queues are left to Python."""
 QUEUES_LEAST = 16
 
 Source = tuple[int, int, int]
@@ -40,7 +40,7 @@ _KEPT = frozenset({*NOT_SENDABLE_TOPICS, TIMER_TOPIC})
 
 
 class Remade(Sequence[Draft]):
-    """Drafts that are whole records in the native code's memory; valid until the next are made."""
+    """Drafts that are whole records in native memory; valid until the next ones are made."""
 
     def __init__(self, run: SendRun) -> None:
         self.run = run
@@ -60,7 +60,7 @@ class Remade(Sequence[Draft]):
         return self.drafts()[at]
 
     def drafts(self) -> list[Draft]:
-        """What they stand for."""
+        """Return the ordinary drafts for these records."""
         if self._drafts is None:
             self._drafts = [one.draft for one in self.run.unpack()]
             for draft in self._drafts:
@@ -69,7 +69,7 @@ class Remade(Sequence[Draft]):
 
 
 class Remaker:
-    """Makes them for one store; `takes` tells whether a topic may have ordinary queues."""
+    """Rebuilds messages for one store; `takes` says whether a topic may have plain queues."""
 
     def __init__(
         self,
@@ -99,8 +99,9 @@ class Remaker:
         wall: int,
         ends: StagedEnds | None = None,
     ) -> Remade:
-        """Make the messages at the front of `sources` that are for the native code, below log
-        offset `limit`; maybe none. Those of one call lie in one file of the log.
+        """Rebuild the leading `sources` that the native code supports, below log offset `limit`.
+
+        The result may be empty. The records of one call are in one file of the log.
         """
         run = self._run
         run.clear()
@@ -124,7 +125,7 @@ class Remaker:
         return Remade(run)
 
     def _learn(self, raw: memoryview) -> bool:
-        """Make known the topic that a record's message is for; whether that is news."""
+        """Register the topic of a record's message; return whether it is new."""
         if record.check(raw, 0, len(raw), crc=False) <= 0:
             return False
         found = props.decode_bytes(record.properties_at(raw, 0))
@@ -142,13 +143,13 @@ class Remaker:
             return True
         if known:
             self._queues[topic] = queues
-        else:  # no room: who is needed yet comes back
+        else:  # no room: topics in use are registered again
             self._queues = {topic: queues}
         self._forget()
         return topic in self._queues
 
     def _forget(self) -> None:
-        """Know the topics in `_queues` alone, as far as there is room."""
+        """Register only the topics in `_queues` with the native code, as far as there is room."""
         run = self._run
         run.forget_topics()
         for kind, topic in ((HALF, HALF_TOPIC), (LEVELS, SCHEDULE_TOPIC), (TIMED, TIMER_TOPIC)):

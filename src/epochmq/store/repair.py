@@ -1,9 +1,10 @@
-"""Repairs a damaged log in place: old bytes are kept in `cut/` before any of them is overwritten.
+"""Repairs a damaged log in place; old bytes are kept in `cut/` before they are overwritten.
 
-A damaged range becomes right again by its one flipped bit, where the checksum tells which, or by
-the bytes of a replica; else fillers take its place. A filler is a record of a transaction that was
-rolled back: RocketMQ and this store read over those, give them no unit in any queue and no key. So
-all later log offsets stay, and so do queue offsets: what a queue had in the range becomes a hole.
+A damaged range is repaired by flipping back its one wrong bit, if the checksum shows which, or with
+the bytes of a replica; otherwise fillers replace it. A filler is a record of a rolled back
+transaction: RocketMQ and this store skip such records and derive no unit and no key from them. So
+all later log offsets stay, and so do queue offsets: the queue offsets of lost messages become a
+hole.
 """
 
 from epochmq.base.errors import StoreDamaged
@@ -30,13 +31,13 @@ _NO_HOST = bytes(8)
 
 
 class NotRight(StoreDamaged):
-    """Bytes that were to replace damaged ones are not what was written there."""
+    """Replacement bytes are not what was written at this place."""
 
 
 def fillers(start: int, stop: int, wall: int, *, ends_file: bool = False) -> bytes:
-    """Records for `[start, stop)` of the log that everybody reads over; `wall`: their store time.
+    """Return filler records for `[start, stop)` of the log; `wall` is their store time (ms).
 
-    With `ends_file` the range ends where its file does, and so with the file's blank.
+    With `ends_file` the range ends at the end of its file, and so with the file's blank.
     """
     size = stop - start
     tail = b""
@@ -78,9 +79,9 @@ def _filler(offset: int, size: int, wall: int) -> bytes:
 
 
 def replace_bytes(disk: Disk, segment: Segment, offset: int, data: bytes) -> str:
-    """Overwrite bytes of one log file durably; the path under `cut/` where the old ones are.
+    """Overwrite bytes of one log file durably; return the path of the old bytes under `cut/`.
 
-    `DiskFull` when there is no space to keep those: then nothing has changed.
+    Raises `DiskFull` if there is no space to keep the old bytes: then nothing has changed.
     """
     at = offset - segment.start
     kept = keep(disk, segment, at, len(data), f"damaged-{offset}")
@@ -90,7 +91,7 @@ def replace_bytes(disk: Disk, segment: Segment, offset: int, data: bytes) -> str
 
 
 class Repair:
-    """One repair of a store that is stopped. The lock is held until `close`."""
+    """One repair of a stopped store; it holds the store's lock until `close`."""
 
     def __init__(
         self,
@@ -124,7 +125,7 @@ class Repair:
             raise
 
     def search(self) -> list[Damage]:
-        """Read the whole log, and say what is damaged."""
+        """Read the whole log; return the damage."""
         reach = max((queue.reach for queue in self._queues.all()), default=0)
         clean = not self._disk.exists(ABORT)
         expected = expected_of(
@@ -146,7 +147,7 @@ class Repair:
     # Right bytes ------------------------------------------------------------------------------
 
     def mend(self, damage: Damage) -> bool:
-        """Flip the bit back that alone was flipped, if the checksum told which."""
+        """Flip back a single flipped bit, if the checksum showed which; return whether it did."""
         if damage.bit is None:
             return False
         segment = self._segment(damage)
@@ -156,15 +157,15 @@ class Repair:
         return True
 
     def around(self, damage: Damage, margin: int = 4096) -> tuple[int, int]:
-        """The range to ask a replica for: what lies beside the damage shows that it is one."""
+        """Return the range to request from a replica: the bytes beside the damage prove a match."""
         segment = self._segment(damage)
         low = max(damage.start - margin, segment.start)
         return low, min(damage.stop + margin, segment.end)
 
     def copy(self, damage: Damage, start: int, data: bytes) -> None:
-        """Put a replica's bytes in place; `data` is what it has from log offset `start` on.
+        """Write a replica's bytes; `data` begins at log offset `start` of the replica.
 
-        `NotRight`, and nothing has changed, when they are not the bytes that were written here.
+        Raises `NotRight`, and changes nothing, if they are not the bytes that were written here.
         """
         segment = self._segment(damage)
         first, last = damage.start - start, damage.stop - start
@@ -181,7 +182,7 @@ class Repair:
         self.kept.append(replace_bytes(self._disk, segment, damage.start, right))
 
     def _check_blocks(self, segment: Segment, offset: int, data: bytes) -> None:
-        """With `data` in its place no block may differ from its checksum."""
+        """Raise `NotRight` if a block with `data` in place differs from its checksum."""
         others = [d for d in self.damages if not offset <= d.start < offset + len(data)]
         for start in self._checksums.blocks_of(offset, offset + len(data)):
             block = self._checksums.block_at(start)
@@ -196,7 +197,7 @@ class Repair:
     # Fillers ----------------------------------------------------------------------------------
 
     def skip(self, damage: Damage) -> None:
-        """Give up what was in the range: fillers take its place, queues have holes there."""
+        """Give up the messages of the range: fillers replace them, queues get holes."""
         segment = self._log.find(damage.start)
         if segment is None:
             self._end_log(damage.start)
@@ -217,7 +218,7 @@ class Repair:
         self._checksums.renew(damage.start, damage.stop)
 
     def _wall_before(self, segment: Segment, offset: int) -> int:
-        """Store time of the last record before `offset` in its file: they never go back."""
+        """Return the store time (ms) of the last record before `offset` in its file."""
         wall = 0
         for entry in walk(segment.view, segment.start, 0, ScanEnd(), crc=False):
             if entry.offset >= offset:
@@ -226,7 +227,7 @@ class Repair:
         return wall or self._checkpoint.log_wall_ms
 
     def _end_log(self, end: int) -> None:
-        """Files at the log's end are missing, and are given up: the log ends before them."""
+        """End the log before missing files at its end."""
         self._checkpoint.lower_end(end)
         self._checkpoint.write()
         self._checkpoint.sync()
@@ -243,7 +244,7 @@ class Repair:
 
 
 def _records_end(offset: int, data: bytes) -> int:
-    """Where the records of `data`, which begins at log offset `offset`, end."""
+    """Return where the records of `data`, which begins at log offset `offset`, end."""
     end = ScanEnd()
     for _ in walk(memoryview(data), offset, 0, end):
         pass

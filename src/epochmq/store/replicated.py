@@ -1,11 +1,11 @@
-"""The log of a store as replication uses it: raw bytes out and in, cuts, a new start.
+"""The log as replication uses it: raw bytes to and from other brokers, log cuts, and restarts.
 
-The store knows no role. It follows from the first raw byte (`raw_space`, `append_raw`) until
-`seal_tail`; meanwhile appends are refused (INV-32).
+The store knows no role. It follows a master from the first raw byte (`raw_space`, `append_raw`)
+until `seal_tail`; meanwhile appends are refused (INV-32).
 
-A cut of the log waits for the device. `cutting` gives its blocking steps out, so that they may run
-beside the loop. While they run the store is `held`: nothing is appended, whatever the role; no sync
-and no chore begins, and no housekeeping; readers see nothing that goes.
+A cut of the log waits for the device. `cutting` yields its blocking steps, so that they may run
+outside the event loop. While they run the store is `held`: nothing is appended in any role, no
+sync, chore or housekeeping begins, and readers see no bytes that are cut.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,15 +28,15 @@ from epochmq.store.truncation import Truncation
 from epochmq.store.visibility import ReadLimit
 
 UNREAD_BYTES_MAX = 256 * 1024
-"""So much of an old part of the log is read and compared at once before it is sent."""
+"""At most so many bytes of an old part of the log are read and checked before they are sent."""
 
 
 class BelowConfirmed(StoreDamaged):
-    """A cut below the own confirmed offset; only an operator may want that (INV-15)."""
+    """A cut below the own confirm offset, which only an operator may order (INV-15)."""
 
 
 class RawLogReader:
-    """Reads the bytes of the log for those that copy the log."""
+    """Reads raw bytes of the log for replicas that copy it."""
 
     def __init__(self, files: StoreFiles, pointers: Pointers, read_check: ReadCheck) -> None:
         self._log = files.log
@@ -44,8 +44,10 @@ class RawLogReader:
         self._check = read_check
 
     def slice(self, offset: int, size: int) -> memoryview:
-        """Up to `size` bytes of the log from `offset`, of one file; empty at the end and where the
-        log is damaged."""
+        """Return up to `size` bytes of one file from log offset `offset`.
+
+        Empty at the log's end, and where the log is damaged.
+        """
         found = self._span(offset)
         if found is None:
             return memoryview(b"")
@@ -54,9 +56,9 @@ class RawLogReader:
         return file.view()[at : at + size] if size else memoryview(b"")
 
     def file_of(self, offset: int) -> tuple[File, int, int] | None:
-        """(file, position in it, bytes that may be sent from there) for `os.sendfile`.
+        """Return (file, position in it, bytes that may be sent from there) for `os.sendfile`.
 
-        Ask again after each await: retention may close the file in between.
+        Call again after each await: retention may close the file in between.
         """
         found = self._span(offset)
         if found is None:
@@ -68,7 +70,7 @@ class RawLogReader:
         return (file, at, room) if room else None
 
     def _sound_bytes(self, offset: int, size: int) -> int:
-        """How many of the `size` bytes from `offset` on lie before what is known to be damaged."""
+        """Return how many of the `size` bytes from `offset` on are before known damage."""
         damage = self._check.fault_in(offset, size)
         return size if damage is None else max(0, damage.start - offset)
 
@@ -81,7 +83,7 @@ class RawLogReader:
 
 
 class ReplicaLog:
-    """Changes the log for replication: adds the bytes of a master, cuts the log, restarts it."""
+    """Changes the log for replication: appends a master's bytes, cuts the log, restarts it."""
 
     def __init__(
         self,
@@ -98,7 +100,7 @@ class ReplicaLog:
         safeguards: Safeguards,
         on_failure: Callable[[Exception], None],
     ) -> None:
-        """`on_failure` is called when a write of the log failed, before the error is raised."""
+        """`on_failure` is called if a write of the log failed, before the error is raised."""
         self._disk = files.disk
         self._log = files.log
         self._queues = files.queues
@@ -117,7 +119,7 @@ class ReplicaLog:
         self._on_failure = on_failure
 
     def recover_confirmed(self, recovered: Recovered) -> int:
-        """Find the confirmed offset after recovery: at most what the checkpoint calls confirmed.
+        """Return the confirm offset after recovery: not more than the checkpoint's.
 
         See rocketmq#6609 and #6703. The checkpoint is written and synced, and `recovered` gets the
         number of confirmed bytes that are missing.
@@ -129,7 +131,7 @@ class ReplicaLog:
         self._read_limit.start_at(confirmed)
         self._checkpoint.confirmed = confirmed
         self._checkpoint.write()
-        self._checkpoint.sync()  # what readers are shown now is shown after the next crash too
+        self._checkpoint.sync()  # readers see these messages after the next crash too
         return confirmed
 
     # A follower's log -------------------------------------------------------------------------
@@ -143,9 +145,10 @@ class ReplicaLog:
             self._gate.follow(True)
 
     def raw_space(self, limit: int) -> memoryview:
-        """A writable window of up to `limit` bytes for what comes at `pointers.appended`.
+        """Return a writable window of up to `limit` bytes for the bytes at `pointers.appended`.
 
-        It never crosses a file. Good until the next call of any method; see `raw_written`.
+        The window never crosses a file. It is valid until the next call of any method; see
+        `raw_written`.
         """
         try:
             self._follow()
@@ -155,10 +158,10 @@ class ReplicaLog:
             raise
 
     def raw_written(self, count: int, wall: int = 0) -> None:
-        """The window's first `count` bytes are the log's next; they may end inside a record.
+        """Append the window's first `count` bytes to the log; they may end inside a record.
 
-        Whole records are checked and derived; they show as far as `limit_confirm` allows.
-        `DamagedStream`, a `PeerError`: a record is bad, the log ends before it.
+        Complete records are checked and derived, and shown as far as `limit_confirm` allows. Raises
+        `DamagedStream`, a `PeerError`, if a record is bad: the log then ends before it.
         """
         del wall  # store times come with the records
         pointers = self._pointers
@@ -176,7 +179,10 @@ class ReplicaLog:
         self._read_limit.hold(touched)
 
     def append_raw(self, offset: int, data: Buffer, wall: int = 0) -> None:
-        """As `raw_space` and `raw_written` for all of `data`, which must fit one file."""
+        """Append all of `data` like `raw_space` and `raw_written`, at log offset `offset`.
+
+        Raises `PeerError` if the log does not end at `offset`.
+        """
         if offset != self._pointers.appended:
             raise PeerError(f"bytes for {offset} came, the log ends at {self._pointers.appended}")
         left = memoryview(data)
@@ -188,7 +194,8 @@ class ReplicaLog:
             left = left[count:]
 
     def seal_tail(self) -> int:
-        """Become able to append: cut a record that never became whole; where the log ends.
+        """Stop following, so that appends are possible: cut an incomplete record; return the log
+        end.
 
         Queue offsets are those of the whole log, whatever is confirmed (rocketmq#7689).
         """
@@ -205,7 +212,7 @@ class ReplicaLog:
     # Cutting ----------------------------------------------------------------------------------
 
     def cutting_tail(self) -> Steps:
-        """Cut a record that never became whole; as `cutting`."""
+        """Cut an incomplete record at the log's end; yields steps like `cutting`."""
         if self._follower.active and self._follower.whole_end() < self._log.end:
             yield from self._cut(self._follower.whole_end(), "incomplete record", ())
 
@@ -217,7 +224,7 @@ class ReplicaLog:
         operator: bool = False,
         epochs: Sequence[EpochEntry] = (),
     ) -> CutTail:
-        """Cut the log to `offset` here and now; as `cutting`."""
+        """Cut the log to `offset` now, like `cutting`; return what was cut."""
         if offset >= self._pointers.appended:
             return CutTail(self._pointers.appended, 0, reason)
         cut: list[CutTail] = []
@@ -233,10 +240,11 @@ class ReplicaLog:
         epochs: Sequence[EpochEntry] = (),
         done: Callable[[CutTail], None] = lambda _cut: None,
     ) -> Steps:
-        """Cut the log to `offset`, durably after the last step; the caller cuts the epochs next.
+        """Cut the log to `offset`, durably after the last step; the caller then cuts the epochs.
 
-        `BelowConfirmed` without `operator`; `PeerError` when no record begins at `offset`. The
-        steps are run to the end, or to an error, whatever else happens; `held` until then.
+        Raises `BelowConfirmed` for a cut below the confirm offset without `operator`, `PeerError`
+        if no record begins at `offset`. The caller must run the steps to the end, or to an error;
+        the store is `held` until then.
         """
         pointers = self._pointers
         if offset >= pointers.appended:
@@ -286,20 +294,20 @@ class ReplicaLog:
         self._gate.hold(held)
 
     def _show_again(self, confirmed: int) -> None:
-        """Nothing was cut: what was confirmed is so still."""
+        """Restore the confirm offset after a cut that failed and changed nothing."""
         if self._gate.fenced is None:
             self._pointers.confirmed = confirmed
             self._read_limit.advance()
 
     def reset_to(self, offset: int, *, operator: bool = False) -> None:
-        """Let the log begin at `offset` here and now; as `resetting`."""
+        """Let the log begin at `offset` now, like `resetting`."""
         run_steps(self.resetting(offset, operator=operator))
 
     def resetting(self, offset: int, *, operator: bool = False) -> Steps:
-        """An empty log begins at `offset`, the start of one of the master's files.
+        """Let an empty log begin at `offset`, the start of one of the master's files.
 
-        With `operator` a log that is not empty is given up first; its bytes are kept in `cut/`.
-        The steps are run as those of `cutting`.
+        With `operator`, a log that is not empty is discarded first; its bytes are kept in `cut/`.
+        Run the steps like those of `cutting`.
         """
         pointers = self._pointers
         if offset % self._log.file_bytes:

@@ -1,7 +1,7 @@
-"""Which files may go: by age at the set hour, by disk use at any hour.
+"""Retention: decides which log files are deleted, by age at a set hour, by disk use at any hour.
 
-The oldest log file goes first, the file being written never, and none that is not synced. Queue and
-index files follow the log.
+The oldest log file is deleted first; the file being written, and files that are not synced and
+readable, are kept. Queue and index files are deleted after the log files.
 """
 
 from datetime import datetime
@@ -16,7 +16,7 @@ _HOUR_MS = 3_600_000
 
 
 class Retention:
-    """Deletes what is too old or too much; the store calls it in slices."""
+    """Deletes expired files, and old files if the disk is full; the store calls it in slices."""
 
     def __init__(
         self,
@@ -32,19 +32,19 @@ class Retention:
         self._to_clean: list[ConsumeQueue] = []
         self.deleted_files = 0
         self.by_hand = False
-        """Set to delete expired files at the next look, whatever the hour (an admin's wish)."""
+        """Set by an administrator: the next check deletes expired files at any hour."""
 
     def adopt(self, options: StoreOptions) -> None:
-        """Go by other times and shares from the next look on."""
+        """Use other retention options from the next check on."""
         self._options = options
 
     def used_ratio(self) -> float:
-        """Used share of the file system under the store."""
+        """Return the used share (0 to 1) of the file system under the store."""
         total, free = self._disk.usage()
         return 1 - free / total if total else 0.0
 
     def delete_expired(self, wall: int) -> int:
-        """Delete log files that are due, up to a batch; how many went."""
+        """Delete up to one batch of expired log files; return how many were deleted."""
         options = self._options
         used = self.used_ratio()
         hour = datetime.fromtimestamp(wall / 1000).hour
@@ -67,7 +67,7 @@ class Retention:
         return gone
 
     def _delete_cuts(self, limit: int) -> None:
-        """What was cut off the log is kept as long as the log itself."""
+        """Delete copies of cut bytes (`cut/`) after the same time as log files."""
         for name in self._disk.list(CUT_FOLDER):
             path = f"{CUT_FOLDER}/{name}"
             if self._disk.modified_wall_ms(path) < limit:
@@ -88,7 +88,9 @@ class Retention:
             self._index.expire(self._pointers.start)
 
     def clean_queues(self, count: int) -> bool:
-        """Delete queue files below the log's start, `count` queues a call; True: more to do."""
+        """Delete queue files below the log's start, of `count` queues; return whether more
+        remain.
+        """
         while self._to_clean and count > 0:
             self._clean(self._to_clean.pop())
             count -= 1

@@ -1,12 +1,12 @@
-"""Walks the records of one log file in place and stops, without an error, at the first bad one.
+"""Scans the records of a commit log file, and stops without an error at the first bad record.
 
-A record counts when its magic, all its lengths and its own offset agree and, if asked, its body's
-checksum. The checksum covers the body only, and a crash may leave any 512-byte sector of the tail
-unwritten, that is zero (recovery zeroes everything behind the log's end for this). A lost sector is
-found wherever it hits: in the head it makes a length zero, in the body it breaks the checksum, in
-topic or properties its first byte is a NUL, which neither holds (the store refuses it). The last
-test is made for records younger than `safe_wall` and beyond `safe_end` only: older ones are known
-to be synced, and another broker may have let a NUL pass.
+A record is valid if its magic, all its lengths and its own offset agree and, if requested, its
+body's checksum. The checksum covers only the body, and a crash may leave any 512-byte sector of the
+tail unwritten, that is zero (for this, recovery zeroes everything behind the log's end). A lost
+sector is found anywhere: in the head it makes a length zero, in the body it breaks the checksum, in
+topic or properties its first byte is a NUL, which the store accepts in neither. The last test is
+made only for records younger than `safe_wall` and beyond `safe_end`: older ones are known to be
+synced, and another broker may have accepted a NUL.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ _V6_BYTES = 12
 
 
 class DispatchEntry(msgspec.Struct, gc=False):
-    """What dispatch needs of a record."""
+    """The fields of a record that dispatch needs."""
 
     offset: int
     size: int
@@ -43,7 +43,7 @@ class DispatchEntry(msgspec.Struct, gc=False):
 
 
 class ScanEnd(msgspec.Struct):
-    """Where and why a walk stopped; `rolled` at a blank: it goes on in the next file."""
+    """Where and why a scan stopped; `rolled` if it continues in the next file (at a blank)."""
 
     offset: int = 0
     rolled: bool = True
@@ -62,7 +62,7 @@ def walk_log(
     safe_end: int = 0,
     anywhere: bool = False,
 ) -> Iterator[DispatchEntry]:
-    """The records of consecutive log files; `end` is filled in when they are through."""
+    """Yield the records of consecutive log files; at the end, `end` says where and why."""
     end.set(segments[0].start, True, "empty log")
 
     def walks() -> Iterator[Iterator[DispatchEntry]]:
@@ -94,11 +94,11 @@ def walk(
     safe_end: int = 0,
     anywhere: bool = False,
 ) -> Iterator[DispatchEntry]:
-    """The records of the file `view`, which begins at log offset `start`, from position `at`.
+    """Yield the records of one file from position `at`; `view` begins at log offset `start`.
 
-    With `safe_wall`, records stored later and not below `safe_end` are tested for lost sectors;
-    with `anywhere` for any NUL in topic and properties: a follower's log may end at any byte of a
-    record.
+    With `safe_wall` (ms), records stored later and not below `safe_end` are tested for lost
+    sectors; with `anywhere` for any NUL in topic and properties: a follower's log may end at any
+    byte of a record.
     """
     limit = len(view)
     while True:
@@ -169,7 +169,7 @@ def _short(view: memoryview, at: int) -> int:
 def _lost_sector(view: memoryview, topic_at: int, topic_end: int, end: int, anywhere: bool) -> bool:
     """Whether a sector that begins in topic or properties begins with a NUL.
 
-    The length between them may hold zeros; a lost one has failed the test of lengths already.
+    The length between them may hold zeros; if it was lost, the test of lengths has failed already.
     """
     if anywhere:
         return b"\0" in bytes(view[topic_at:topic_end]) + bytes(view[topic_end + 2 : end])

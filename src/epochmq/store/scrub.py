@@ -1,12 +1,12 @@
-"""Looks for damage in old parts of the log while the broker runs, and repairs it from a replica.
+"""The scrub: searches old parts of the log for damage at run time, and repairs it from a replica.
 
-The search reads blocks beside the loop, as many bytes at a time as its caller asks for, and
+The search reads blocks outside the event loop, as many bytes at a time as its caller requests, and
 compares them with their checksums. A repair writes a replica's bytes over damaged ones only if they
-are what was written here: the block's checksum says so, or, where it has none, the record's own,
-and all bytes beside the damage are the same. What was there is kept in `cut/` before.
+are what was written here: the block's checksum must match, or without one the record's own
+checksum, and all bytes beside the damage must be equal. The old bytes are kept in `cut/` before.
 
-Who wants to compare replicas is given digests of what the search has read; `examination` is a
-second look at a block that differs, and `give_checksums` believes one that does not.
+To compare replicas, the caller gets digests of what the search has read. `examination` checks a
+differing block a second time, and `give_checksums` adds checksums to blocks that are equal.
 """
 
 import logging
@@ -39,7 +39,7 @@ BLOCKS_A_STEP = 16
 
 
 class WantedRange(NamedTuple):
-    """Bytes `[start, end)` of the log, whole blocks of one file, that a replica is asked for."""
+    """Bytes `[start, end)` of the log, whole blocks of one file, to be requested from a replica."""
 
     start: int
     end: int
@@ -47,21 +47,23 @@ class WantedRange(NamedTuple):
 
 
 class CheckedBlock(NamedTuple):
-    """What the search has read of a block, `size` bytes from `start` on, and found no fault in."""
+    """Bytes of a block that the search has read without finding damage: `size` bytes from
+    `start`.
+    """
 
     start: int
     size: int
     digest: str
     crc: int
     generation: int
-    """That of the checksums then: another one says that the log was cut since."""
+    """Generation of the checksums at that time; another value means that the log was cut since."""
 
 
 Told = Callable[[list[CheckedBlock]], None]
 
 
 class Scrub:
-    """The search and the repairs of one log. All methods are for the loop; steps run beside it."""
+    """Search and repair of one log. Call all methods on the loop; steps run outside it."""
 
     def __init__(
         self,
@@ -78,7 +80,7 @@ class Scrub:
         self._damage: DamageTable = read_check.damage
         self._chores = chores
         self.position = 0
-        """Up to here the present round has come."""
+        """Log offset that the current round has reached."""
         self.rounds = 0
         self.bytes_compared = 0
         self.bytes_unknown = 0
@@ -92,9 +94,9 @@ class Scrub:
     # The search -------------------------------------------------------------------------------
 
     def search(self, size: int, told: Told | None = None) -> None:
-        """Compare about the next `size` bytes below the confirmed offset, then from the start.
+        """Check about `size` bytes below the confirmed offset, then continue from the log's start.
 
-        `told` wants digests of them, blocks without a checksum included.
+        `told` is called with digests of the bytes, including blocks without a checksum.
         """
         pointers = self._pointers
         stop = min(pointers.confirmed, pointers.synced)
@@ -139,14 +141,16 @@ class Scrub:
     # Other replicas ---------------------------------------------------------------------------
 
     def examination(self, start: int, end: int) -> Examination | None:
-        """A second look at bytes `[start, end)` of one block; None where the log has none."""
+        """Return a second check of bytes `[start, end)` of one block; None if the log lacks
+        them.
+        """
         segment = self._log.find(start)
         if segment is None or not start < end <= self._checksums.block_at(start).stop:
             return None
         return Examination(self._log, self._checksums, self._damage, segment, start, end)
 
     def give_checksums(self, same: Sequence[CheckedBlock]) -> None:
-        """Another replica has the same bytes: full blocks without a checksum get theirs."""
+        """Add checksums to full blocks without one, because another replica has the same bytes."""
         for seen in same:
             block = self._checksums.block_at(seen.start)
             full = block.stop - block.start
@@ -158,7 +162,7 @@ class Scrub:
     # Repairs ----------------------------------------------------------------------------------
 
     def wanted(self) -> list[WantedRange]:
-        """What must be asked of a replica, one entry for each damaged range that it may have."""
+        """Return the ranges to request from a replica, one per damaged range."""
         found = []
         stop = self._pointers.confirmed
         for damaged in self._damage.ranges:
@@ -174,9 +178,10 @@ class Scrub:
     def repair(
         self, wanted: WantedRange, data: bytes, source: str, done: Callable[[str], None]
     ) -> None:
-        """Put `data`, which `source` has from `wanted.start` on, in place if it is right.
+        """Replace damaged bytes by `data` of replica `source`, from `wanted.start`, if it is
+        correct.
 
-        `done` is told why it was not, '' when it was.
+        `done` is called with the reason for a refusal, '' after success.
         """
         segment = self._log.find(wanted.start)
         if segment is None or wanted.damaged not in self._damage.ranges:
@@ -206,9 +211,9 @@ class Scrub:
         self._chores.add(REPAIR_CHORE, [step], finished)
 
     def mend(self, wanted: WantedRange, done: Callable[[str], None]) -> None:
-        """Without a replica: flip the one bit back whose change explains a block's checksum.
+        """Repair without a replica: flip back the single bit that explains a block's checksum.
 
-        `done` as for `repair`. All records in the block must be sound with it.
+        `done` as for `repair`. All records in the block must be sound after it.
         """
         segment = self._log.find(wanted.start)
         block = self._checksums.block_at(wanted.damaged.start)
@@ -231,7 +236,7 @@ class Scrub:
         self._chores.add(REPAIR_CHORE, [step], finished)
 
     def _replace(self, segment: Segment, start: int, data: bytes) -> str:
-        """Overwrite durably; the bytes that were there are kept, if they can be read."""
+        """Overwrite bytes durably; the old bytes are kept, if they can be read."""
         at = start - segment.start
         try:
             keep(self._disk, segment, at, len(data), f"damaged-{start}")
@@ -254,7 +259,7 @@ class Scrub:
 
 
 def _mended(segment: Segment, block: Block) -> bytes | str:
-    """The block's bytes as they were before one bit changed; else why they are not known."""
+    """Return the block's bytes before one bit changed, or why they are unknown."""
     data = segment.file.read(block.start - segment.start, block.covered)
     if block.verify(data) is BlockVerdict.OK:
         return data
@@ -280,7 +285,7 @@ def _compare(
     wrong: list[tuple[Block, int, str]],
     seen: list[CheckedBlock],
 ) -> None:
-    """One step beside the loop; digests are made of as many bytes as each block has there."""
+    """A step outside the event loop: checks blocks, and makes digests where requested."""
     for segment, block, wanted in blocks:
         size = max(block.covered, wanted)
         try:
@@ -299,7 +304,7 @@ def _compare(
 
 
 def _why_not(segment: Segment, blocks: list[Block], wanted: WantedRange, data: bytes) -> str:
-    """Why a replica's bytes are not what was written here; '' when they are."""
+    """Return why a replica's bytes are not what was written here; '' if they are."""
     damaged = wanted.damaged
     low, high = damaged.start - wanted.start, min(damaged.end, wanted.end) - wanted.start
     if len(data) < high:
@@ -326,7 +331,7 @@ def _why_not(segment: Segment, blocks: list[Block], wanted: WantedRange, data: b
 def _differs(
     segment: Segment, block: Block, covered: int, part: memoryview, damaged: DamagedRange
 ) -> str:
-    """Why bytes without a checksum cannot be taken: beside the damage they must be the same."""
+    """Return why bytes without a checksum are refused: they must be equal beside the damage."""
     try:
         mine = segment.file.read(block.start - segment.start + covered, len(part) - covered)
     except DiskFailed as error:

@@ -1,6 +1,6 @@
-"""A set of numbers that mostly come one after the other, as bits: which messages are stored.
+"""A bit set of mostly consecutive numbers: which messages of a sink's batch are stored.
 
-4,096 numbers share a chunk of 512 bytes, which is dropped once all of them are there.
+4,096 numbers share a chunk of 512 bytes, which is dropped once it is full.
 """
 
 from binascii import a2b_base64, b2a_base64
@@ -14,7 +14,7 @@ _BYTES = CHUNK // 8
 
 
 class _Chunk:
-    """Some numbers of a chunk, not all."""
+    """A chunk that is not full."""
 
     __slots__ = ("bits", "count")
 
@@ -24,7 +24,7 @@ class _Chunk:
 
 
 class SeenNumbers:
-    """Numbers from 0 up."""
+    """A set of numbers from 0 up."""
 
     __slots__ = ("_full", "_some")
 
@@ -34,7 +34,7 @@ class SeenNumbers:
 
     @property
     def weight(self) -> int:
-        """Chunks that take memory."""
+        """Memory use, in chunks."""
         return len(self._some) + len(self._full) // 8
 
     def __contains__(self, number: int) -> bool:
@@ -62,7 +62,7 @@ class SeenNumbers:
             self._full.add(index)
 
     def add_run(self, first: int, count: int) -> None:
-        """Add so many numbers that follow each other."""
+        """Add `count` consecutive numbers from `first`."""
         for index, at, size in _parts(first, count):
             chunk = self._some.get(index)
             if chunk is None:
@@ -79,7 +79,7 @@ class SeenNumbers:
                 self._full.add(index)
 
     def has_any(self, first: int, count: int) -> bool:
-        """Whether one of so many numbers that follow each other is there."""
+        """Whether one of `count` consecutive numbers from `first` is in the set."""
         for index, at, size in _parts(first, count):
             chunk = self._some.get(index)
             if chunk is None:
@@ -92,7 +92,9 @@ class SeenNumbers:
         return False
 
     def save(self) -> tuple[list[tuple[int, int]], dict[str, str]]:
-        """(runs of whole chunks as first and count, the bits of the others by number)."""
+        """Return (runs of full chunks as first and count, the bits of the other chunks by
+        index).
+        """
         some = {
             str(index): b2a_base64(chunk.bits, newline=False).decode()
             for index, chunk in sorted(self._some.items())
@@ -101,7 +103,9 @@ class SeenNumbers:
 
     @classmethod
     def load(cls, full: list[tuple[int, int]], some: dict[str, str], most: int) -> "SeenNumbers":
-        """What `save` gave; `ValueError` when it cannot be, or takes more than `most` chunks."""
+        """Load the result of `save`; raise `ValueError` if it is invalid or exceeds `most`
+        chunks.
+        """
         made = cls()
         for first, count in full:
             if first < 0 or not 0 < count <= most * 8 - len(made._full):
@@ -118,7 +122,7 @@ class SeenNumbers:
 
 
 def _parts(first: int, count: int) -> Iterator[tuple[int, int, int]]:
-    """(chunk, place in it, how many) of numbers that follow each other."""
+    """Yield (chunk, position in it, count) of consecutive numbers."""
     while count > 0:
         index, at = first >> CHUNK_BITS, first & _MASK
         size = min(count, CHUNK - at)
@@ -127,7 +131,7 @@ def _parts(first: int, count: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """(first, count) of numbers in order that follow each other."""
+    """Yield (first, count) of the runs of consecutive numbers in a sorted list."""
     for _, group in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
         first = next(group)[1]
         yield first, 1 + sum(1 for _ in islice(group, None))

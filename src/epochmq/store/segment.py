@@ -1,4 +1,4 @@
-"""One file of the commit log: fixed size, named by the offset of its first byte."""
+"""A segment: one commit log file of fixed size, named by the offset of its first byte."""
 
 from epochmq.base.errors import EnvironmentFault, StoreDamaged
 from epochmq.base.ports import Buffer, Disk, File
@@ -17,11 +17,11 @@ class Segment:
         self.file = file
         self._view: memoryview | None = None
         self.data: list[tuple[int, int]] = []
-        """Ranges that were not all zero when the file was loaded, before it was read."""
+        """Ranges that were not all zero when the file was loaded."""
 
     @classmethod
     def create(cls, disk: Disk, folder: str, start: int, size: int, *, reserve: bool) -> "Segment":
-        """Make the file that starts at `start`, durably; on no space nothing is left behind."""
+        """Create the file that starts at `start`, durably; if there is no space, leave no file."""
         path = f"{folder}/{file_name(start)}"
         file = disk.open(path, create_size=size)
         try:
@@ -37,7 +37,7 @@ class Segment:
 
     @classmethod
     def load(cls, disk: Disk, folder: str, name: str, size: int) -> "Segment":
-        """Open an existing file; `StoreDamaged` when its name or size is not what it must be."""
+        """Open an existing file; raise `StoreDamaged` if its name or size is not as expected."""
         path = f"{folder}/{name}"
         if len(name) != 20 or not name.isdecimal():
             raise StoreDamaged(f"{path} is no commit log file (20 digits expected); move it away")
@@ -56,22 +56,22 @@ class Segment:
 
     @property
     def view(self) -> memoryview:
-        """The file's bytes, kept mapped once asked for."""
+        """The file's bytes; the file stays mapped after the first use."""
         view = self._view
         if view is None:
             view = self._view = self.file.view()
         return view
 
     def forget_view(self) -> None:
-        """Map the file again for the next reader."""
+        """Drop the mapping; the next reader maps the file again."""
         self._view = None
         self.file.forget_view()
 
     def write(self, offset: int, data: Buffer) -> None:
-        """Store `data` at log position `offset`."""
+        """Write `data` at log offset `offset`."""
         self.file.write(offset - self.start, data)
 
     def close(self) -> None:
-        """Views that readers hold stay valid; the file's map dies with the last of them."""
+        """Close the file; views that readers hold stay valid until the readers release them."""
         self._view = None
         self.file.close()

@@ -1,8 +1,7 @@
-"""Messages of a sink that one request brought, remembered as one until they are settled (ADR 0057).
+"""Runs of sink messages: those of one request, remembered as one until they are settled (ADR 0057).
 
-A sink's batch mostly is one run: one part of one batch, numbers that follow each other, records
-side by side in the log, one queue. So a few comparisons a request tell whether any of it is a
-repeat.
+A sink's batch is usually one run: one part of one batch, consecutive numbers, adjacent records in
+the log, one queue. So a few comparisons per request show whether it contains a duplicate.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -13,7 +12,7 @@ from epochmq.store.draft import UNIT, UNIT_BYTES
 
 
 class MessagePosition(NamedTuple):
-    """Where a message is: byte position and size in the log, index in its queue."""
+    """Position of a message: log offset and size, queue id and queue offset."""
 
     offset: int
     size: int
@@ -22,7 +21,9 @@ class MessagePosition(NamedTuple):
 
 
 class SinkRun:
-    """So many messages from `mark` on, whose units are side by side in `units`."""
+    """`count` messages with consecutive numbers from `mark` on; their units are adjacent in
+    `units`.
+    """
 
     __slots__ = ("_at", "count", "mark", "queue_id", "queue_offset", "units")
 
@@ -33,10 +34,10 @@ class SinkRun:
         self.count = count
         self.queue_id = queue_id
         self.queue_offset = queue_offset
-        """Of the first one."""
+        """Queue offset of the first message."""
         self.units = units
         self._at = 0
-        """Which unit the first one has."""
+        """Index of the first message's unit."""
 
     @property
     def seq(self) -> int:
@@ -44,11 +45,11 @@ class SinkRun:
 
     @property
     def stop(self) -> int:
-        """The number behind the last one."""
+        """The number behind the last message."""
         return self.mark.seq + self.count
 
     def place(self, n: int) -> MessagePosition:
-        """Of the n-th message."""
+        """Return the position of the n-th message."""
         offset, size, _ = UNIT.unpack_from(self.units, (self._at + n) * UNIT_BYTES)
         return MessagePosition(offset, size, self.queue_id, self.queue_offset + n)
 
@@ -56,22 +57,22 @@ class SinkRun:
         return self.place(n).offset
 
     def end_of(self, n: int) -> int:
-        """The log offset behind the n-th message."""
+        """Return the log offset behind the n-th message."""
         place = self.place(n)
         return place.offset + place.size
 
     def ended(self, limit: int) -> int:
-        """How many of them end at log offset `limit` or before."""
+        """Return how many messages end at or below log offset `limit`."""
         if self.end_of(self.count - 1) <= limit:
             return self.count
         return bisect_right(range(self.count), limit, key=self.end_of)
 
     def begun(self, limit: int) -> int:
-        """How many of them begin before log offset `limit`."""
+        """Return how many messages begin below log offset `limit`."""
         return bisect_left(range(self.count), limit, key=self.offset_of)
 
     def skip(self, count: int) -> None:
-        """Forget the first so many, which are not all."""
+        """Forget the first `count` messages; at least one must remain."""
         self.mark = self.mark._replace(seq=self.mark.seq + count)
         self.count -= count
         self.queue_offset += count
@@ -79,13 +80,13 @@ class SinkRun:
 
 
 class Runs:
-    """Runs of one part of one batch. No two of them have a number in common."""
+    """Runs of one part of one batch, with disjoint message numbers."""
 
     __slots__ = ("_runs",)
 
     def __init__(self) -> None:
         self._runs: list[SinkRun] = []
-        """By their numbers."""
+        """Ordered by message number."""
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -94,19 +95,19 @@ class Runs:
         insort(self._runs, run, key=_first)
 
     def find(self, seq: int) -> MessagePosition | None:
-        """Where the message with this number is."""
+        """Return the position of the message with this number, or None."""
         at = bisect_right(self._runs, seq, key=_first) - 1
         if at < 0 or seq >= self._runs[at].stop:
             return None
         return self._runs[at].place(seq - self._runs[at].seq)
 
     def meets(self, start: int, stop: int) -> bool:
-        """Whether one of the numbers from `start` to `stop` (exclusive) is there."""
+        """Whether a number in `[start, stop)` is in one of the runs."""
         at = bisect_left(self._runs, stop, key=_first) - 1
         return at >= 0 and self._runs[at].stop > start
 
     def keep(self, run: SinkRun, start: int, stop: int) -> None:
-        """Of `run` only the messages `start` to `stop` are remembered any more."""
+        """Remember only the messages `start` to `stop` of `run`."""
         if start >= stop:
             del self._runs[bisect_left(self._runs, run.seq, key=_first)]
             run.count = 0

@@ -1,12 +1,13 @@
-"""Which messages of sinks are in the log, so that a repeat is told from the first (ADR 0036).
+"""The sink memory: which messages of sinks are in the log, to detect duplicates (ADR 0036).
 
-Derived from the log on every replica alike: noted as records join it, forgotten when they are cut
-off it, read again from it after a crash. What a failover or a power cut may still take is kept
-apart by its place (`recent`); only what is confirmed and synced is merged into the settled memory,
-which a snapshot saves together with the log offset that it covers.
+It is derived from the log in the same way on every replica: messages are noted when their records
+join the log, removed when they are cut, and read from the log again after a crash. Messages that a
+failover or a power cut may still remove are kept with their log offset (`recent`). Only confirmed
+and synced messages are merged into the settled memory, which a snapshot saves together with the log
+offset that it covers.
 
-Errs to one side only: what it does not know it lets pass, and a message is stored twice. It never
-claims a message that the log does not have.
+It errs in one direction only: it accepts a message that it does not know, which may then be stored
+twice. It never claims a message that the log does not have.
 """
 
 from collections import deque
@@ -24,15 +25,17 @@ from epochmq.store.sink_runs import MessagePosition, Runs, SinkRun
 
 FILE = "config/sinkProgress.json"
 _SAVE_BYTES = 64 * 1024 * 1024
-"""The snapshot follows the log at this distance at least, so that a start reads little of it."""
+"""The log grows by at least so many bytes between snapshots; a start reads only the log behind
+one.
+"""
 
 
 SETTLED = MessagePosition(-1, 0, -1, -1)
-"""It is stored for good; nobody remembers where."""
+"""The message is stored for good; its log offset is not remembered."""
 
 
 class _SnapshotRow(msgspec.Struct, gc=False):
-    """What one key has in the snapshot."""
+    """The entry of one key in the snapshot."""
 
     sink: str
     part: int
@@ -43,7 +46,7 @@ class _SnapshotRow(msgspec.Struct, gc=False):
 
 
 class _Progress:
-    """The newest batch of a key, and what of it is stored; all older batches are."""
+    """The newest batch of a key, and its stored messages; all older batches are complete."""
 
     __slots__ = ("batch", "seen")
 
@@ -53,37 +56,41 @@ class _Progress:
 
 
 class SinkMemory:
-    """One broker's. Offsets are the log's; notes come in its order."""
+    """The sink memory of one broker. Offsets are log offsets; messages are noted in log order."""
 
     file = FILE
 
     def __init__(self) -> None:
         self._settled: dict[SinkKey, _Progress] = {}
-        """By last use, the oldest first."""
+        """Ordered by last use, the oldest first."""
         self._weight = 0
         self._recent: deque[tuple[int, int, SinkMark] | SinkRun] = deque()
-        """(offset, end, mark) of what may still be cut, in the log's order; or a run of them."""
+        """(offset, end, mark) of messages that may still be cut, in log order; or runs of
+        messages.
+        """
         self._recent_count = 0
-        """Messages in it."""
+        """Number of messages in `_recent`."""
         self._places: dict[SinkMark, MessagePosition] = {}
-        """Of `recent`, the first of its mark; but those of runs."""
+        """Positions of the messages in `_recent` that are not in runs; the first for each mark."""
         self._runs: dict[tuple[SinkKey, int], Runs] = {}
-        """Of `recent`, by key and batch."""
+        """Runs in `_recent`, by key and batch."""
         self._noted = -1
-        """Offset of the last record noted."""
+        """Log offset of the last record noted."""
         self.covered = 0
         """Below this log offset everything is settled."""
         self._saved = 0
         self.dirty = False
         self.missing = True
-        """There was no snapshot: this broker never had the memory."""
+        """Whether there was no snapshot: this broker never had the memory."""
         self.repeats = 0
-        """Messages that were found to be repeats."""
+        """Number of messages that were duplicates."""
 
     # Asking ----------------------------------------------------------------------------------
 
     def find(self, mark: SinkMark) -> MessagePosition | None:
-        """Where the message with this mark is, `SETTLED` for long ago; None: it is a new one."""
+        """Return the position of the message with this mark, `SETTLED` for an old one, None if
+        new.
+        """
         known = self._settled.get(mark.key)
         if known is not None and (
             mark.batch < known.batch or (mark.batch == known.batch and mark.seq in known.seen)
@@ -112,13 +119,13 @@ class SinkMemory:
     # Following the log -----------------------------------------------------------------------
 
     def see(self, topic: str, properties: Mapping[str, str], place: MessagePosition) -> None:
-        """A record was found in the log; it may or may not be a sink's."""
+        """Note a record of the log, if it is a sink's message."""
         mark = mark_of(topic, properties)
         if mark is not None:
             self.note(mark, place)
 
     def note(self, mark: SinkMark, place: MessagePosition) -> None:
-        """A sink's message is in the log."""
+        """Note a sink's message that is in the log."""
         if place.offset <= self._noted or place.offset < self.covered:
             return  # read again
         self._noted = place.offset
@@ -128,7 +135,9 @@ class SinkMemory:
         self._places.setdefault(mark, place)
 
     def note_run(self, run: SinkRun) -> None:
-        """New messages of a sink (`is_new`) are in the log, side by side."""
+        """Note a run of new messages of a sink (`is_new`), whose records are adjacent in the
+        log.
+        """
         if (offset := run.offset_of(0)) <= self._noted or offset < self.covered:
             return
         self._noted = run.offset_of(run.count - 1)
@@ -142,7 +151,7 @@ class SinkMemory:
         runs.add(run)
 
     def _make_room(self, count: int) -> None:
-        """Forget the oldest, so that so many more may come: alone they always may."""
+        """Forget the oldest messages so that `count` more fit; a single run always fits."""
         recent = self._recent
         while recent and (over := self._recent_count + count - limits.SINK_RECENT_MAX) > 0:
             oldest = recent[0]
@@ -152,7 +161,7 @@ class SinkMemory:
                 self._forget_recent(recent.popleft())
 
     def _forget_recent(self, one: tuple[int, int, SinkMark] | SinkRun) -> None:
-        """`one` is not in `recent` any more."""
+        """Forget `one`, which was removed from `_recent`."""
         if isinstance(one, SinkRun):
             self._keep(one, 0, 0)
         else:
@@ -160,7 +169,7 @@ class SinkMemory:
             self._leave(one[2], one[0])
 
     def _keep(self, run: SinkRun, start: int, stop: int) -> None:
-        """Of `run` only the messages `start` to `stop` are remembered any more."""
+        """Remember only the messages `start` to `stop` of `run`."""
         self._recent_count -= run.count - max(stop - start, 0)
         place = run.mark.key, run.mark.batch
         runs = self._runs[place]
@@ -174,7 +183,7 @@ class SinkMemory:
             del self._places[mark]
 
     def forget_confirmed(self, limit: int) -> None:
-        """The log is confirmed and synced up to `limit`: nothing takes that away any more."""
+        """Settle the messages below `limit`, up to which the log is confirmed and synced."""
         recent = self._recent
         while recent:
             oldest = recent[0]
@@ -198,7 +207,7 @@ class SinkMemory:
             self.dirty = True
 
     def _merge(self, mark: SinkMark, count: int) -> None:
-        """The `count` messages from `mark` on are settled."""
+        """Settle the `count` messages from `mark` on."""
         self.dirty = True
         known = self._settled.pop(mark.key, None)
         if known is None or known.batch < mark.batch:
@@ -217,8 +226,12 @@ class SinkMemory:
         self._weight -= self._settled.pop(key).seen.weight + 1
 
     def cut(self, end: int) -> bool:
-        """The log was cut to `end`; True when that took settled messages, so that the snapshot is
-        wrong: only an operator cuts there, and everything is forgotten."""
+        """Forget messages beyond `end`, after a cut of the log; return whether the snapshot is
+        wrong.
+
+        It is wrong if settled messages were cut; only an operator cuts there. Then everything is
+        forgotten.
+        """
         recent = self._recent
         while recent:
             newest = recent[-1]
@@ -236,7 +249,7 @@ class SinkMemory:
         return True
 
     def restart(self, offset: int) -> None:
-        """Know nothing; the log begins, or is read again, at `offset`."""
+        """Forget everything; the log restarts, or is read again, at `offset`."""
         self._settled.clear()
         self._recent.clear()
         self._places.clear()
@@ -248,7 +261,7 @@ class SinkMemory:
         self.dirty = True
 
     def forget_topic(self, topic: str) -> None:
-        """A topic was deleted: what is sent to its successor is new."""
+        """Forget a deleted topic: messages to a new topic of this name are new."""
         for key in [key for key in self._settled if key.topic == topic]:
             self._forget(key)
             self.dirty = True
@@ -264,7 +277,7 @@ class SinkMemory:
     # Snapshots -------------------------------------------------------------------------------
 
     def encode(self) -> bytes:
-        """What is settled, as JSON, and up to where in the log that holds."""
+        """Return the settled memory as JSON, with the log offset that it covers."""
         self._saved = self.covered
         rows = [
             _SnapshotRow(*key, known.batch, *known.seen.save())
@@ -275,12 +288,12 @@ class SinkMemory:
         return form % (self.covered, crc32(b"%d" % self.covered), crc32(sinks), sinks)
 
     def load(self, content: dict[str, Any]) -> None:
-        """Take a snapshot over; `ValueError` when it cannot be one."""
+        """Load a snapshot; raise `ValueError` if it is invalid."""
         covered, crc = content.get("covered"), content.get("crc")
         rows = msgspec.convert(content.get("sinks"), list[_SnapshotRow])
         if not isinstance(covered, int) or covered < 0:
             raise ValueError("covered is no log offset")
-        known = None, crc32(b"%d" % covered)  # older versions wrote none
+        known = None, crc32(b"%d" % covered)  # older versions wrote no coveredCrc
         if crc != crc32(msgspec.json.encode(rows)) or content.get("coveredCrc") not in known:
             raise ValueError("the checksum is wrong")
         self.restart(covered)
@@ -300,7 +313,7 @@ class SinkMemory:
 
 
 def _offset(one: tuple[int, int, SinkMark] | SinkRun) -> int:
-    """Where it begins in the log."""
+    """Return the log offset of the (first) message."""
     return one.offset_of(0) if isinstance(one, SinkRun) else one[0]
 
 
@@ -309,9 +322,9 @@ def _mark(one: tuple[int, int, SinkMark] | SinkRun) -> SinkMark:
 
 
 def load_snapshot(disk: Disk, memory: SinkMemory) -> str | None:
-    """Fill `memory` from its file or the `.bak`; why that could not be, "" when there is none.
+    """Fill `memory` from its file or the `.bak`; return None, or an error, or "" without a file.
 
-    After either of both answers the memory is empty.
+    If the result is not None, the memory is empty.
     """
     problem = ""
     for path in (FILE, f"{FILE}.bak"):
@@ -330,6 +343,6 @@ def load_snapshot(disk: Disk, memory: SinkMemory) -> str | None:
 
 
 def remove_snapshot(disk: Disk) -> None:
-    """It says what is not so any more."""
+    """Delete the snapshot and its backup, because they are no longer valid."""
     for path in (f"{FILE}.bak", FILE):
         disk.remove(path)

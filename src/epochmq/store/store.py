@@ -1,4 +1,4 @@
-"""The store as the broker sees it: one object, plain calls, no role and no network."""
+"""The message store of a broker: commit log, consume queues, index; no role, no network."""
 
 import logging
 import os
@@ -42,11 +42,11 @@ LOCK = "lock"
 _STAGED_MAX = 1024
 _PAGE = 4096
 SIZES_INTERVAL_MS = 1000
-"""How often the sizes of log files are compared with what they were."""
+"""How often the sizes of the commit log files are checked for changes made by others."""
 
 
 class Store:
-    """Commit log, queues and indexes of one broker. Made by `Store.open`.
+    """Commit log, consume queues and index files of one broker; create it with `Store.open`.
 
     The store is made of parts, and each part has one task. `StoreFiles` holds the objects that
     read and write the files. `Appender` adds messages. `Flusher` syncs the log. `ReadLimit` moves
@@ -55,8 +55,7 @@ class Store:
 
     `__init__` makes the parts and gives each part what it needs. When a call needs several parts,
     `Store` has a method for it. When a call needs one part, the method belongs to that part, and
-    `_bind_parts` makes it an attribute of the store: `store.read_queue` is `Reader.read_queue`.
-    Callers therefore need only the store, and the store adds no call of its own.
+    `_bind_parts` binds it: `store.read_queue` is `Reader.read_queue`.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class Store:
         self.options = options = files.options
         self.pointers = Pointers(reads_bounded=safeguards.read_limit_is_confirmed)
         self.chores = Chores()
-        """Blocking steps that wait to be run beside the loop."""
+        """Blocking steps that wait to run outside the event loop."""
         self.sinks = SinkMemory()
         self.recovered = Recovered(clean=True)
         self.closed = False
@@ -78,7 +77,7 @@ class Store:
         self._safeguards = safeguards
         self._lock = lock
         self.file_bytes = options.commit_log_file_bytes
-        """Size of a log file; logs start at a multiple of it."""
+        """Size of a commit log file; a log starts at a multiple of it."""
         self._fail_fast = options.transient_fail_fast
         # Files
         self._files = files
@@ -199,12 +198,11 @@ class Store:
         *,
         boot: str = "",
     ) -> "Store":
-        """Lock the directory, recover what is there, and be ready for appends.
+        """Lock the store directory, recover the store, and return it ready for appends.
 
-        `types` says which topics have batch queues; see `queue_types`.
-        `boot` names this run of the machine, "" where the system does not tell.
-        `StoreInUse` when another process has it, `StoreDamaged` when files cannot be what they
-        must be, `LogDamaged` when bytes of the log are not what was written.
+        `types` says which topics have batch queues. `boot` identifies the machine's current boot,
+        "" if unknown. Raises `StoreInUse` if another process holds the lock, `StoreDamaged` if a
+        file is unusable, `LogDamaged` if bytes of the log are not what was written.
         """
         for folder in (options.commit_log_dir, INDEX_FOLDER):
             disk.make_dir(folder)
@@ -229,7 +227,9 @@ class Store:
         pointers.confirmed = pointers.dispatched = confirmed
         pointers.check_order()
         self._appender.last_wall = min(found.last_wall_ms, wall)
-        self._clock_back(self._appender.last_wall)  # if the clock did while we were stopped
+        self._clock_back(
+            self._appender.last_wall
+        )  # the clock may have gone back while we were stopped
         self._appender.staged += found.held
         try:
             self._mark_running()
@@ -244,7 +244,7 @@ class Store:
             )
 
     def _mark_running(self) -> None:
-        """Leave the file that tells the next start of a crash; nothing is written before that."""
+        """Create the abort file, which tells the next start of a crash, before any other write."""
         if not self._disk.exists(ABORT):
             self._disk.write_file(ABORT, str(os.getpid()).encode())
 
@@ -252,26 +252,26 @@ class Store:
 
     @property
     def writable(self) -> bool:
-        """Whether an append would be tried now."""
+        """Whether the store accepts appends now."""
         return self._gate.refusal is None
 
     @property
     def fenced(self) -> str | None:
-        """Why nothing may be written any more, ever."""
+        """Why the store refuses all writes for good; None if it is not fenced."""
         return self._gate.fenced
 
     @property
     def disk_full(self) -> bool:
-        """Writes are refused until there is space again."""
+        """Whether writes are refused until the disk has space again."""
         return self._gate.disk_full
 
     @property
     def out_of_resources(self) -> bool:
-        """Writes are refused until there are file descriptors or memory again."""
+        """Whether writes are refused until file descriptors or memory are available again."""
         return self._gate.out_of_resources
 
     def append(self, drafts: Sequence[Draft], wall: int) -> list[Result]:
-        """Append in order with one log write for the run; a place or a reason for each draft."""
+        """Append in order, stored at `wall` ms; return each draft's position or refusal."""
         refusal = self._gate.refusal
         if self._fail_fast and self._pool_is_full():
             refusal = refusal or PutStatus.OS_PAGE_CACHE_BUSY
@@ -284,7 +284,7 @@ class Store:
         self.on_append = callback
 
     def append_batch(self, drafts: Sequence[Draft], wall: int) -> list[Appended] | PutStatus:
-        """Append all drafts into one file, or none of them."""
+        """Append all drafts into one log file, or none of them."""
         status = self._gate.refusal or self._appender.fits_one_file(drafts)
         if status is not None:
             return status
@@ -298,20 +298,20 @@ class Store:
     def append_packed(
         self, batch: CheckedBatch, wall: int, is_new: IsNew = unsure
     ) -> Placed | PutStatus | None:
-        """As `append_batch`, from the request's bytes and in one call of the native code.
+        """Append like `append_batch`, from the request's bytes, in one call of the native code.
 
-        None when there is no native code or the batch is not for it, as a sink's that not `is_new`
-        as a whole: then nothing has changed.
+        Returns None, and changes nothing, if the batch needs the Python code, for example a
+        sink's batch that is not `is_new` as a whole.
         """
         return self._gate.refusal or self._appender.append_packed(batch, wall, is_new)
 
     def append_run(self, run: SendRun, wall: int) -> int:
-        """Append what the native code has made; its end, 0 if it cannot: nothing was done."""
+        """Append a run of the native code; return the new log end, 0 if nothing was done."""
         may = self._gate.refusal is None and not (self._fail_fast and self._pool_is_full())
         return self._log.end if may and self._appender.append_run(run, wall) else 0
 
     def _on_run(self, touched: list[ConsumeQueue]) -> None:
-        """A run is in the log: move the pointers, show it or let it wait."""
+        """Handle a run that the log now holds: move the pointers, show the run or hold it back."""
         end = self._log.end
         pointers = self.pointers
         pointers.appended = end
@@ -340,7 +340,7 @@ class Store:
             self._failed(error)
 
     def commit(self) -> None:
-        """Write what waits in the transient pool to the log's file."""
+        """Write the bytes of the transient pool to the log's file."""
         try:
             self._log.commit()
         except EnvironmentFault as error:
@@ -355,7 +355,7 @@ class Store:
         return self.pointers.synced < self.pointers.appended
 
     def flush_due(self, now: int) -> bool:
-        """Whether to sync now: with SYNC_FLUSH if needed, else by interval, pages and who waits."""
+        """Whether to sync now: at once with SYNC_FLUSH, else by interval, pages and waiters."""
         if self._gate.fenced is not None or self._gate.held or not self.needs_sync:
             return False
         if self.options.sync_flush:
@@ -367,11 +367,11 @@ class Store:
         return urgent or self._flush_thorough.due(now)
 
     def sync_point(self) -> tuple[int, Callable[[], None]]:
-        """(offset, the blocking call that makes the log durable up to it; run it elsewhere)."""
+        """Return (offset, blocking call that syncs the log up to it); run the call off the loop."""
         return self._flusher.point(self._appender.last_wall)
 
     def synced_to(self, offset: int) -> None:
-        """The call of `sync_point` succeeded: show what waited, and release who waited."""
+        """Record that the sync to `offset` succeeded; show held messages, call waiters."""
         if self.fenced is not None:
             return
         wall = self._flusher.done(offset)
@@ -382,7 +382,7 @@ class Store:
         self._flusher.release()
 
     def sync(self) -> None:
-        """Sync here and now (tests, tools, shutdown); a failure fences the store and raises."""
+        """Sync now, blocking (tests, tools, shutdown); a failure fences the store and raises."""
         try:
             offset, call = self.sync_point()
             call()
@@ -392,17 +392,17 @@ class Store:
         self.synced_to(offset)
 
     def sync_failed(self, error: EnvironmentFault) -> None:
-        """A sync point or its call failed: a failed sync is final, a full disk is not."""
+        """Handle a failed sync: it fences the store, unless the cause is a full disk."""
         self._failed(error)
 
     def fence(self, reason: str) -> None:
-        """Nothing may be written any more: memory and device may disagree (fsyncgate)."""
+        """Refuse all writes for good: memory and device may differ (fsyncgate)."""
         self._gate.fence(reason)
         self._flusher.fail()
 
     def _failed(self, error: Exception) -> None:
-        """A write failed: no space heals by itself, anything else does not."""
-        # A blank may have been written before the run that failed: the log did grow by it.
+        """Handle a failed write: refuse writes while space is short, or fence the store."""
+        # A blank may have been written before the failed run: it made the log longer.
         self.pointers.appended = max(self.pointers.appended, self._log.end)
         self._gate.failed(error)
         if self._gate.fenced is not None:
@@ -422,7 +422,7 @@ class Store:
 
     @property
     def arrivals(self) -> Callable[[Arrivals], None] | None:
-        """Told (topic, queue id, new max) once per append group, after the data is readable."""
+        """Called with (topic, queue id, new max) of queues with new readable messages."""
         return self._visibility.arrivals
 
     @arrivals.setter
@@ -432,14 +432,14 @@ class Store:
     def query_index(
         self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
     ) -> IndexResult:
-        """The newest records of `topic` with `key`, stored in the given span, in order."""
+        """Return the newest records of `topic` with `key`, stored within the given times (ms)."""
         search = self.search_index(topic, key, max_count, begin_wall, end_wall)
         return IndexResult([], 0, 0) if search is None else query_index(search)
 
     def search_index(
         self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
     ) -> KeySearch | None:
-        """The same to be done in steps; None without an index."""
+        """Return the same query as steps (`KeySearch`); None if the store has no index."""
         if self._index is None:
             return None
         self._index_staged()
@@ -449,44 +449,44 @@ class Store:
 
     @property
     def held(self) -> bool:
-        """The log is being cut; see `ReplicaLog`."""
+        """Whether the log is being cut now, so that appends wait; see `ReplicaLog`."""
         return self._gate.held
 
     @property
     def whole_end(self) -> int:
-        """Up to here the log is whole, checked records: what a follower may acknowledge."""
+        """Log offset below which all records are complete and checked; followers acknowledge it."""
         return self._follower.whole_end()
 
     @property
     def transferable(self) -> int:
-        """Up to here the log may be sent: with a transient pool, what its file has."""
+        """Log offset up to which the log may be sent to replicas: what its files hold."""
         return self._log.committed
 
     @property
     def clean_start(self) -> bool:
-        """Stopped cleanly before this start, and nothing confirmed is missing (KIP-966, S10)."""
+        """Whether the last stop was clean and no confirmed bytes are missing (KIP-966, S10)."""
         return self.recovered.clean and self.recovered.lost_confirmed == 0
 
     def forget_confirmed_sinks(self) -> None:
-        """Messages of sinks that nothing can take any more need not be remembered by place."""
+        """Forget the log offsets of those sink messages that are both confirmed and synced."""
         self.sinks.forget_confirmed(min(self.pointers.confirmed, self.pointers.synced))
 
-    # Keeping house ----------------------------------------------------------------------------
+    # Housekeeping -----------------------------------------------------------------------------
 
     def delete_topic(self, topic: str) -> None:
-        """Forget a topic's queues; its records stay in the log until that expires."""
+        """Delete the topic's consume queues; its records stay in the log until retention."""
         self._queues.delete(topic)
         self.sinks.forget_topic(topic)
 
     def clean_unused(self, topics: Collection[str]) -> list[str]:
-        """Delete the queues of every topic that is not among `topics`; the deleted ones."""
+        """Delete the queues of topics not in `topics`; return the names of the deleted topics."""
         unused = [topic for topic in self._queues.names() if topic not in topics]
         for topic in unused:
             self.delete_topic(topic)
         return unused
 
     def tick(self, now: int, wall: int) -> None:
-        """A slice of housekeeping, under a millisecond; blocking work becomes chores."""
+        """Do a slice of housekeeping (under 1 ms); blocking work becomes chores."""
         if self.closed or self._gate.held or self._gate.fenced is not None:
             return
         if self._log.pending is not None and self._commit.due(now):
@@ -503,12 +503,12 @@ class Store:
         self._housekeeping.tick(now, wall)
 
     def _shortened(self, offset: int, reason: str) -> None:
-        """Somebody shortened a log file: write nothing more if it is the one that is written."""
+        """Fence the store if another program shortened the log file that is being written."""
         if self._log.segments and offset >= self._log.segments[-1].start:
             self.fence(reason)
 
     def _try_again(self) -> None:
-        """What a full disk may have kept from happening; raises while it still does."""
+        """Retry the writes that a full disk prevented; raises if they still fail."""
         self._mark_running()
         if self._log.end + _PAGE > self._log.active_end:
             self._log.make_ready()
@@ -516,7 +516,7 @@ class Store:
         self._queues.write_some(1)
 
     def verify(self) -> Verified:
-        """Compare everything derived with the log; for tests and small stores, it takes long."""
+        """Compare queues and index with the log; for tests and small stores, because it is slow."""
         self.commit()
         self._index_staged()
         verifier = Verifier(self._log, self._queues, self._index, self.options)
@@ -525,7 +525,7 @@ class Store:
         return verifier.run(end, index_end=readable)
 
     def close(self, wall: int) -> None:
-        """Write and sync everything, mark the stop as clean, and let go of the directory."""
+        """Write and sync everything, mark the stop as clean, and release the directory's lock."""
         if self.closed:
             return
         self.closed = True
@@ -562,7 +562,7 @@ class Store:
         self._lock.release()
 
     def statistics(self) -> dict[str, int | bool | str]:
-        """Plain figures for runtime info and metrics."""
+        """Return plain figures for the runtime info and for metrics."""
         pointers = self.pointers
         return {
             "start": pointers.start,

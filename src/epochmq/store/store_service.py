@@ -1,7 +1,7 @@
-"""The store's asynchronous shell: group commit, timed flushes, chores and ticks.
+"""Runs the store on the event loop: group commit, timed flushes, chores and ticks.
 
-One task talks to the blocking thread, one step at a time: a sync of the log whenever one is due,
-else the next chore. While a sync runs, appends go on; the next sync serves all of them at once.
+One task uses the blocking thread, one step at a time: a sync of the log if one is due, else the
+next chore. Appends continue during a sync; the next sync serves all of them at once.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ TICK_MS = 20
 
 
 class StoreService:
-    """Runs one store on the event loop; every await of the store is in here."""
+    """Runs one store on the event loop; all awaits of the store are in this class."""
 
     def __init__(self, store: Store, clock: Clock, blocking: Blocking) -> None:
         self.store = store
@@ -31,7 +31,7 @@ class StoreService:
         self._stopping = False
 
     async def start(self) -> None:
-        """Begin to flush and to keep house. Nobody appends before this returns."""
+        """Start flushing and housekeeping. Nothing may be appended before this returns."""
         if (step := self.store.first_file()) is not None:
             try:
                 await self._blocking.run(step)
@@ -42,7 +42,7 @@ class StoreService:
             self._tasks.append(asyncio.create_task(self._guard(work), name=name))
 
     async def stop(self) -> None:
-        """Finish the step that runs, stop, and close the store cleanly."""
+        """Finish the running step, stop the tasks, and close the store cleanly."""
         self._stopping = True
         self._wake.set()
         for task in self._tasks:
@@ -52,7 +52,7 @@ class StoreService:
         self.store.close(self._clock.wall_ms())
 
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
-        """A loop of the store that dies takes the store out of service, loudly."""
+        """Fence the store if one of its loops fails with an exception."""
         try:
             await work
         except Exception as error:

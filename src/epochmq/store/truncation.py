@@ -1,19 +1,20 @@
-"""Cutting the log of a running store, so that no crash brings back what was cut (rocketmq#10666).
+"""Truncation: cuts the log of a running store so that no crash restores cut bytes (rocketmq#10666).
 
 1. The bytes are copied to `cut/<epoch>-<offset>.log` and synced.
 2. The checkpoint's times are lowered below every file that loses bytes, and synced: from now on a
-   recovery reads from before the cut. Checksums of what is cut are taken back, and that is synced.
-3. The log is cut (`log_end.cut_log`): after its first sync every recovery ends there.
-4. Queues, keys, sync points and pointers follow, in memory and in files. What a crash leaves of
-   them behind the cut recovery drops, since it derives everything again from before the cut.
+   recovery reads from before the cut. Checksums of cut bytes are invalidated and synced.
+3. The log is cut (`log_end.LogCut`): after its first sync every recovery ends there.
+4. Queues, keys, sync points and pointers are cut in memory and in files. If a crash leaves entries
+   behind the cut, recovery drops them, since it derives everything again from before the cut.
 
-The epoch file is cut by the caller, afterwards: entries behind the log's end are dropped at open.
-A crash at any point leaves the log whole, or cut; doing it again is no harm (INV-13, 15, 16).
+The caller cuts the epoch file afterwards: entries behind the log's end are dropped at open.
+After a crash at any point the log is whole or cut; repeating the cut does no harm (INV-13, 15, 16).
 
-Whatever waits for the device is a step that may run beside the loop: one for the copy, and one for
-all that follows it. Meanwhile the store is held: nothing is appended, no sync and no chore begins,
-and before the second step readers no longer see what goes. When the copy fails, nothing has
-changed. When the log's files are cut in part, the store is fenced: the next start finishes it.
+Everything that waits for the device is a step that may run outside the event loop: one for the
+copy, and one for all that follows. Meanwhile the store is held: nothing is appended, and no sync
+and no chore begins. Before the second step the cut messages become invisible to readers. If the
+copy fails, nothing has changed. If the log's files are cut only in part, the store is fenced, and
+the next start completes the cut.
 """
 
 import logging
@@ -48,7 +49,7 @@ Part = tuple[Segment, memoryview]
 
 
 class Truncation:
-    """Knows every part that must follow the log's end."""
+    """Cuts the log and every part that depends on the log's end."""
 
     def __init__(
         self,
@@ -74,19 +75,21 @@ class Truncation:
         self._visibility = visibility
         self._durable = safeguards.durable_truncation_first
         self._touched: dict[tuple[str, int], None] | None = None
-        """Queues with units behind the cut; None: any may have some."""
+        """Queues with units behind the cut; None: any queue may have such units."""
         self._read_to = 0
         self._first_wall: int | None = None
-        """Store time of the first record that is cut."""
+        """Store time (ms) of the first record that is cut."""
         self._last = (-1, "")
-        """Where and why the log was cut last: the same cut again is told once."""
+        """Offset and reason of the last cut: a repeated cut is not logged as a warning again."""
         self.bytes = 0
         self.confirmed_bytes = 0
-        """What of that had been confirmed: lost by an unclean election."""
+        """Number of cut bytes that had been confirmed; an unclean election lost them."""
         self.count = 0
 
     def begins_record(self, offset: int) -> bool:
-        """Whether a record, a blank or a file begins at `offset`; a body may look like a head."""
+        """Whether a record, blank or file begins at `offset`; a message body may look like a
+        record.
+        """
         with suppress(EnvironmentFault):
             self._log.commit()
         segment = self._log.find(offset)
@@ -106,10 +109,10 @@ class Truncation:
         whole_end: int,
         hide: Callable[[int], None],
     ) -> Generator[Step, None, CutTail]:
-        """Cut the log to `end`, where a record begins, and everything with it.
+        """Cut the log and all derived files to `end`, the start of a record; yield blocking steps.
 
-        Up to `whole_end` the log was made of records when it was written. `hide` keeps readers
-        from what is cut. The caller lets nothing else touch the log until the last step is done.
+        Returns the cut. Below `whole_end` the log consists of records. `hide` hides cut messages
+        from readers. The caller lets nothing else use the log until the last step is done.
         """
         known = self._commit_pending(end)
         log_end = self._log.end
@@ -138,7 +141,7 @@ class Truncation:
         return cut
 
     def _cut_files(self, end: int) -> Steps:
-        """Steps 2 and 3 on the device."""
+        """Do steps 2 and 3 on the device."""
         take_back = self._checksums.invalidate_step(end)
         if not self._durable:
             later = self._log.behind(end)
@@ -166,7 +169,7 @@ class Truncation:
         self._log.forget(end)
 
     def _commit_pending(self, end: int) -> bool:
-        """What waits in the transient pool is kept like the rest; False when it cannot be."""
+        """Write the transient pool so that its bytes are kept too; return False if that fails."""
         log = self._log
         try:
             log.commit()
@@ -183,13 +186,15 @@ class Truncation:
     def _describe_and_save(
         self, parts: list[Part], log_end: int, epochs: Sequence[EpochEntry], cut: CutTail
     ) -> None:
-        """Beside the loop: who is cut, and the copy of the bytes. Nothing of the log changes."""
+        """Describe the cut records and copy the bytes, outside the event loop; the log is
+        unchanged.
+        """
         self._describe(parts, log_end, cut)
         if self._durable:
             self._save(parts, log_end, epochs, cut)
 
     def _describe(self, parts: list[Part], log_end: int, cut: CutTail) -> None:
-        """Records are counted as far as they can be read."""
+        """Count the cut records, as far as they can be read."""
         touched: dict[tuple[str, int], None] = {}
         self._read_to = cut.offset
         self._first_wall = None
@@ -216,7 +221,9 @@ class Truncation:
     def _save(
         self, parts: list[Part], log_end: int, epochs: Sequence[EpochEntry], cut: CutTail
     ) -> None:
-        """Whole; where there is no space for it, `DiskFull`, and nothing is cut."""
+        """Copy all bytes that are cut; raise `DiskFull`, before anything is cut, if space is
+        short.
+        """
         for segment, _ in parts:
             at = max(cut.offset, segment.start)
             size = min(segment.end, log_end) - at
@@ -226,9 +233,9 @@ class Truncation:
     # Step 2 -----------------------------------------------------------------------------------
 
     def _lower_checkpoint(self, end: int) -> None:
-        """Recovery begins at a file older than the checkpoint's times: let it be an earlier one.
+        """Lower the checkpoint's times, so that recovery starts at a file before the cut.
 
-        Written here; the next step syncs it.
+        The checkpoint is written here; the next step syncs it.
         """
         for segment in self._log.segments:
             if segment.end > end and check(segment.view, 0, len(segment.view), crc=False) > 0:
@@ -240,7 +247,7 @@ class Truncation:
     # Step 4 -----------------------------------------------------------------------------------
 
     def _follow(self, end: int) -> None:
-        """Everything that knows of bytes behind `end` forgets them."""
+        """Remove everything derived from bytes behind `end`."""
         queues = self._queues
         if self._touched is None:
             touched = queues.all()
@@ -262,7 +269,7 @@ class Truncation:
         self._visibility.cut(end)
 
     def _cut_index(self, end: int) -> None:
-        """Keys that were indexed early take their whole file with them: stage the others again."""
+        """Remove index files with cut keys, and stage the other keys of these files again."""
         rebuild = self._index.cut(end) if self._index is not None else None
         if rebuild is None:
             return
@@ -280,6 +287,6 @@ class Truncation:
 
 
 def _id_of(entry: DispatchEntry) -> str:
-    """The id that the producer drew; the log offset for a message without one."""
+    """Return the message id that the producer created, else the log offset."""
     unique = props.find(entry.properties, _UNIQ_KEY)
     return unique.decode("utf-8", "replace") if unique else f"@{entry.offset}"

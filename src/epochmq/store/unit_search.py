@@ -1,7 +1,7 @@
-"""Finds the record of a damaged consume-queue unit in the log, a slice at a time.
+"""Searches the log for the record of a damaged consume queue unit, a slice at a time.
 
-It reads by `File.read` and not through the map: a page that cannot be read fails the search and not
-the process, and a step may run beside the event loop.
+It reads by `File.read` and not through the mapping: an unreadable page makes the search fail
+instead of killing the process, and a step may run outside the event loop.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ SLICE_BYTES = 256 * 1024
 
 
 class UnitSearch:
-    """Walks the records of the log from `low` to `high`, until one `matches`."""
+    """Scans the records of the log from `low` to `high`, until one `matches`."""
 
     def __init__(
         self, log: CommitLog, low: int, high: int, matches: Callable[[DispatchEntry], bool]
@@ -22,18 +22,18 @@ class UnitSearch:
         self._log = log
         self._matches = matches
         self.at = low
-        """Up to here the log's records were looked at."""
+        """Log offset up to which records were examined."""
         self.high = high
         self.found: DispatchEntry | None = None
         self.bad: str | None = None
-        """Why the walk ended before `high`: there is no sound record at `at`."""
+        """Why the search ended before `high`: there is no sound record at `at`."""
 
     @property
     def over(self) -> bool:
         return self.found is not None or self.bad is not None or self.at >= self.high
 
     def step(self) -> None:
-        """Look at the next slice; `DiskFailed` when it cannot be read."""
+        """Examine the next slice; raise `DiskFailed` if it cannot be read."""
         segment = self._log.find(self.at)
         if segment is None:
             self.bad = "there is no such log file"

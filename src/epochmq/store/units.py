@@ -1,4 +1,4 @@
-"""Units of a queue compared with their records by the native code."""
+"""Compares queue units with their records in native code."""
 
 import ctypes
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class UnitsArgs(ctypes.Structure):
 
 
 NEIGHBOURS_MAX = 512
-"""Units that one call looks at."""
+"""Limit of units examined per call."""
 
 
 class NeighboursArgs(ctypes.Structure):
@@ -41,11 +41,11 @@ MIRRORED = {
     "units": ctypes.sizeof(UnitsArgs),
     "neighbours": ctypes.sizeof(NeighboursArgs),
 }
-"""Structures that C lays out as well."""
+"""Structures that are also defined in C."""
 
 
 class NativeUnits:
-    """The call and its arguments."""
+    """The native call and its arguments."""
 
     def __init__(self, library: Library) -> None:
         library.check_sizes(MIRRORED)
@@ -64,9 +64,10 @@ class NativeUnits:
         crc: bool,
         room: int,
     ) -> tuple[int, int]:
-        """(how many leading `units` agree with their records, the records' bytes).
+        """Return (how many leading `units` match their records, the records' bytes).
 
-        Only records of `segment` that end up to `end`; it stops behind the one that fills `room`.
+        Only records of `segment` that end at or below `end`; it stops behind the record that fills
+        `room` bytes.
         """
         args = self._args
         args.start, args.end = segment.start, end
@@ -80,18 +81,18 @@ class NativeUnits:
 
 
 class NativeNeighbours:
-    """The records of units, as spans of a view; the answer changes with the next call."""
+    """Finds the records of units, as spans of a view; the next call overwrites the result."""
 
     def __init__(self, library: Library) -> None:
         library.check_sizes(MIRRORED)
         self._call = library.neighbours
         self._places = (_I64 * (2 * NEIGHBOURS_MAX))()
         self._flat = memoryview(self._places).cast("B").cast("q")
-        """The same as a buffer: one call reads many numbers of it."""
+        """The same memory as a buffer: one call reads many numbers from it."""
         self._args = NeighboursArgs(spans=ctypes.cast(self._places, ctypes.POINTER(_I64)))
         self._at = ctypes.addressof(self._args)
         self._view: Callable[[], memoryview | None] = lambda: None
-        """Of the last call: a view that lives stays where it is."""
+        """The view of the last call; its address does not change while it is alive."""
 
     def find(
         self, view: memoryview, start: int, units: bytes, first: int, queue_id: int, room: int

@@ -1,4 +1,4 @@
-"""Checks a store's files: scan the log, derive everything again, compare (INV-17).
+"""Verifies a store: scans the log, derives queues and index again, and compares them (INV-17).
 
 Reads only. `Store.verify` checks a live store, `verify_directory` a stopped one, for the command
 `epochmq store verify`.
@@ -33,7 +33,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class Verified:
-    """What a check found; the store is sound when `problems` is empty."""
+    """The result of a check; the store is sound if `problems` is empty."""
 
     records: int = 0
     log_start: int = 0
@@ -55,7 +55,7 @@ class Verified:
 
 @dataclass
 class _Expected:
-    """What the log says about one queue: units from `first` on."""
+    """The units of one queue that the log implies, from `first` on."""
 
     first: int
     batched: bool
@@ -71,7 +71,7 @@ class _Expected:
         return BATCH_UNIT.size if self.batched else UNIT_BYTES
 
     def skip(self, hole: int, offset: int) -> None:
-        """Queue offsets without a record before the one at `offset`."""
+        """Add a hole of queue offsets without a record before the record at `offset`."""
         if not self.batched:
             self.units += UNIT.pack(offset, PRE_BLANK_SIZE, 0) * hole
         self.next += hole
@@ -88,7 +88,7 @@ class _Expected:
 
 
 class Verifier:
-    """One check; the parts are read, never changed."""
+    """One check; it changes nothing."""
 
     def __init__(
         self, log: CommitLog, queues: QueueTable, index: Index | None, options: StoreOptions
@@ -241,7 +241,7 @@ class Verifier:
 
 
 def _ends_in_holes(queue: ConsumeQueue, low: int) -> bool:
-    """Whether all units from `low` on have no record: their messages were given up by a repair."""
+    """Whether all units from `low` on are holes: a repair gave these messages up."""
     if isinstance(queue, BatchQueue) or queue.next < low:
         return False
     units = UNIT.iter_unpack(queue.units(low, queue.next - low))
@@ -251,7 +251,7 @@ def _ends_in_holes(queue: ConsumeQueue, low: int) -> bool:
 def _look_for_damage(
     disk: Disk, log: CommitLog, queues: QueueTable, options: StoreOptions, found: Verified
 ) -> None:
-    """Compare the log with its checksums and with what the last stop said of it."""
+    """Compare the log with its checksums and with the claims of the last stop."""
     checkpoint, checksums = Checkpoint(disk), BlockChecksums(disk, log)
     if disk.exists(FILE) and disk.size(FILE):
         checkpoint.load()
@@ -276,7 +276,7 @@ def verify_directory(
     progress: Progress | None = None,
     types: QueueTypes = unknown_type,
 ) -> Verified:
-    """Check a store that is not running; takes its lock meanwhile."""
+    """Check a stopped store; holds its lock meanwhile."""
     lock = disk.lock("lock")
     log = CommitLog(disk, options)
     queues = QueueTable(disk, options, types)

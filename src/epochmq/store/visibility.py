@@ -1,6 +1,6 @@
-"""What readers may see: queue ends that follow the readable position of the log.
+"""Message visibility: shows queue ends to readers when the log is readable that far.
 
-Units are made with the append, but shown only when the log is readable that far (INV-23,
+Units are made with the append, but shown only when the log is readable up to their records (INV-23,
 rocketmq#8239): at once with asynchronous flush, after the sync with synchronous flush, after
 confirmation under replication.
 """
@@ -14,11 +14,11 @@ from epochmq.store.pointers import Pointers
 from epochmq.store.store_files import StoreFiles
 
 Arrivals = list[tuple[str, int, int]]
-"""(topic, queue id, the queue's new visible end)."""
+"""(topic, queue id, the queue's new visible end) of each queue."""
 
 
 class Visibility:
-    """Queue ends waiting for the log position that makes them visible, oldest first."""
+    """Queue ends that wait for the log offset that makes them visible, oldest first."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, list[tuple[ConsumeQueue, int]]]] = deque()
@@ -26,23 +26,23 @@ class Visibility:
         self.arrivals: Callable[[Arrivals], None] | None = None
 
     def notify_arrivals(self, callback: Callable[[Arrivals], None] | None) -> None:
-        """Set the function that is called with all queue ends that are shown, or None."""
+        """Set the function that is called with the queue ends that become visible, or None."""
         self.arrivals = callback
 
     def show(self, touched: list[ConsumeQueue]) -> None:
-        """Everything appended so far is readable: show the ends of the `touched` queues."""
+        """Show the ends of the `touched` queues: everything appended so far is readable."""
         for queue in touched:
             queue.visible = queue.next
         if self.arrivals is not None and touched:
             self.arrivals([(queue.topic, queue.queue_id, queue.next) for queue in touched])
 
     def hold(self, end: int, touched: Iterable[ConsumeQueue]) -> None:
-        """Show these queues' ends once the log is readable up to `end`."""
+        """Show the ends of these queues later, when the log is readable up to `end`."""
         if touched:
             self._waiting.append((end, [(queue, queue.next) for queue in touched]))
 
     def hold_all(self, queues: Iterable[ConsumeQueue], readable: int) -> None:
-        """Show of all queues only what is readable; recovery knows no runs to wait for."""
+        """Show only readable messages of all queues; for recovery and cuts, which know no runs."""
         self._waiting.clear()
         self._backlog = []
         for queue in queues:
@@ -51,7 +51,7 @@ class Visibility:
                 self._backlog.append(queue)
 
     def advance(self, readable: int) -> None:
-        """The log is now readable up to `readable`, which may lie inside a run or a record."""
+        """Show what is readable up to `readable`, which may be inside a run or a record."""
         waiting = self._waiting
         shown: dict[ConsumeQueue, int] = {}
         if self._backlog:
@@ -80,7 +80,7 @@ class Visibility:
         self._backlog = left
 
     def cut(self, end: int) -> None:
-        """The log was cut to `end` and so were the queues: nothing behind it will be shown."""
+        """Forget the waiting ends behind `end`, after the log and the queues were cut to `end`."""
         left: dict[ConsumeQueue, None] = {}
         while self._waiting and self._waiting[-1][0] > end:
             left.update((queue, None) for queue, _ in self._waiting.pop()[1])
@@ -93,7 +93,7 @@ class Visibility:
 
 
 class ReadLimit:
-    """Moves `pointers.confirmed` and the end of what readers see, as far as every bound allows."""
+    """Moves the confirm offset and the end of what readers see, up to the lowest of all bounds."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class ReadLimit:
         gate: Gate,
         whole_end: Callable[[], int],
     ) -> None:
-        """`whole_end` tells up to where the log is whole records."""
+        """`whole_end` returns the log offset up to which records are complete."""
         options = files.options
         self._log = files.log
         self._queues = files.queues
@@ -114,12 +114,12 @@ class ReadLimit:
         self._sync_flush = options.sync_flush
         self._waits = options.sync_flush or options.transient_pool
         self.confirm_limit: int | None = None
-        """Replication's bound of `confirmed`; None: no bound."""
+        """Replication's upper bound of `confirmed`; None: no bound."""
         self.at_once = not (self._waits or options.replicated)
-        """What is appended is confirmed and readable at once."""
+        """Whether appended messages are confirmed and readable at once."""
 
     def advance(self) -> None:
-        """Move both positions, but not while the log is cut: what is cut must not show again."""
+        """Move both offsets; not during a log cut, so that cut messages are not shown again."""
         if self._gate.held:
             return
         pointers = self._pointers
@@ -140,7 +140,7 @@ class ReadLimit:
     def limit_confirm(self, offset: int | None) -> None:
         """Bound `confirmed`, and so what readers see, by `offset` (replication); None: no bound.
 
-        `confirmed` never goes back, and is never beyond the records that are here.
+        `confirmed` never decreases here, and never exceeds the complete records of the log.
         """
         self.confirm_limit = offset
         self.at_once = offset is None and not self._waits
@@ -153,14 +153,14 @@ class ReadLimit:
             self._visibility.hold_all(self._queues.all(), confirmed)
 
     def hold(self, touched: list[ConsumeQueue]) -> None:
-        """Show the ends of queues that grew, once the log is readable up to its whole end."""
+        """Show the ends of the `touched` queues once the log's complete records are readable."""
         self._visibility.hold(self._whole_end(), touched)
         self.advance()
 
     def hide(self, offset: int) -> None:
-        """Show readers only what is below `offset`, although more may have been confirmed.
+        """Show readers only messages below `offset`, even if more was confirmed.
 
-        That happens when the log is cut after an unclean election.
+        This happens if the log is cut after an unclean election.
         """
         pointers = self._pointers
         pointers.confirmed = min(pointers.confirmed, offset)
@@ -174,5 +174,5 @@ class ReadLimit:
             self.confirm_limit = min(self.confirm_limit, offset)
 
     def clear(self) -> None:
-        """Forget the queue ends that are not shown yet, because the log begins again."""
+        """Forget the queue ends that are not shown yet, because the log restarts."""
         self._visibility.clear()

@@ -1,5 +1,4 @@
-"""What the wheel needs of messages of the timer topic, read from their records by the native
-code."""
+"""Reads what the timer wheel needs from records of the timer topic, by the native code."""
 
 import ctypes
 from collections.abc import Sequence
@@ -15,25 +14,25 @@ NAMES_MAX = 10_000
 _ROW = Struct("=qqqqii")
 _SOURCE = Struct("=3q")
 MIRRORED = {"waiting": _ROW.size, "source": _SOURCE.size}
-"""Structures that C lays out as well."""
+"""Structures that are also defined in C."""
 
 
 class TimedMessage(NamedTuple):
-    """One message that is to be hung up; it cancels no others."""
+    """One message to be put on the timer wheel; it cancels no other message."""
 
     queue_offset: int
     store_wall_ms: int
     due_wall_ms: int
-    """`due_wall` of broker/delay/timed.py."""
+    """Due time, as `due_wall` in broker/delay/timed.py computes it."""
     topic: str
-    """Its real one."""
+    """The message's original topic."""
     topic_hash: int
     offset: int
     size: int
 
 
 class WaitsReader:
-    """Reads a store's log; holds nothing but names of topics."""
+    """Reads timer messages from a store's log; caches only topic names."""
 
     def __init__(self, native: Library, log: CommitLog) -> None:
         native.check_sizes(MIRRORED)
@@ -42,8 +41,10 @@ class WaitsReader:
         self._names: dict[bytes, str] = {}
 
     def read(self, units: Sequence[tuple[int, int, int]], limit: int) -> list[TimedMessage]:
-        """Of records by (log offset, size, anything), as far as the front ones are ordinary and
-        lie in one file of the log, below `limit`."""
+        """Read the leading `units` (log offset, size, tags code) that are ordinary messages.
+
+        They must be in one file of the log, below log offset `limit`.
+        """
         segment = self._find(units[0][0])
         if segment is None:
             return []

@@ -26,18 +26,20 @@ class WrittenBlocks:
         self._end = _NOWHERE
         """Where the next write must begin to continue the current block."""
         self._start = self._stop = 0
-        """Where the current block begins and ends."""
+        """Start of the current block; `_stop` is its end."""
         self._crc = 0
         self._known: dict[int, int] = {}
         """CRC-32 of complete blocks, by the offset of the first byte; the oldest block first."""
 
     def clear(self) -> None:
-        """Forget everything: bytes of the log change, or may have changed, in another way."""
+        """Forget everything, because bytes of the log changed, or may have changed, in another
+        way.
+        """
         self._end = _NOWHERE
         self._known.clear()
 
     def add(self, offset: int, data: Buffer, file_start: int, file_stop: int) -> None:
-        """`data` was written at `offset`, into the log file `[file_start, file_stop)`."""
+        """Add `data`, which was written at `offset` into the log file `[file_start, file_stop)`."""
         end = offset + len(data)
         if offset != self._end:  # not behind the last write: begin with the next block
             self._begin(offset + (file_start - offset) % BLOCK_BYTES, file_stop)
@@ -51,7 +53,7 @@ class WrittenBlocks:
         self._end = end if end < file_stop else _NOWHERE
 
     def _add_across(self, offset: int, data: memoryview, file_stop: int) -> None:
-        """Add bytes that do not lie within one block."""
+        """Add bytes that cross a block boundary."""
         at, end = max(offset, self._start), offset + len(data)
         while at < end >= (stop := self._stop):
             self._known[self._start] = (
@@ -65,16 +67,16 @@ class WrittenBlocks:
             del self._known[next(iter(self._known))]
 
     def crc_of(self, start: int) -> int | None:
-        """CRC-32 of the whole block at `start`; None when it is not known."""
+        """Return the CRC-32 of the whole block at `start`; None if it is not known."""
         return self._known.get(start)
 
     @property
     def first(self) -> int | None:
-        """Where the first block begins whose checksum is known; None when there is none."""
+        """Start of the first block whose checksum is known; None if there is none."""
         return next(iter(self._known), None)
 
     def drop_below(self, offset: int) -> None:
-        """Forget the blocks before `offset`; their checksums are stored."""
+        """Forget the blocks before `offset`, whose checksums are stored."""
         known = self._known
         while known and (first := next(iter(known))) < offset:
             del known[first]

@@ -1,1 +1,1 @@
-"""The native code of the append: optional, C behind ctypes, plain Python is the reference."""
+"""The optional native code of the store: C called by ctypes; plain Python is the reference."""

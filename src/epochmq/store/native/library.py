@@ -1,9 +1,9 @@
-"""Finds the native code and describes its calls; without it everything works the same.
+"""Loads the native library and describes its calls; without it plain Python does the same work.
 
-The library lies beside this file, made by `scripts/build_native.py` (set-up and wheels do that when
-there is a C compiler; the product never compiles). EPOCHMQ_TWIN=off keeps to plain Python. ctypes
-needs no Python headers, and `PyDLL` keeps the interpreter's lock, which these short calls would
-only lose to another thread.
+The library is beside this file, built by `scripts/build_native.py` (set-up and wheels run it if
+there is a C compiler; the product never compiles). EPOCHMQ_TWIN=off selects plain Python. ctypes
+needs no Python headers. `PyDLL` keeps the interpreter's lock, since these calls are short, and
+releasing it would only let another thread take it.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ _POINTER, _TEXT, _I64 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
 
 
 class BatchArgs(ctypes.Structure):
-    """`batch` of batch.c; a span is two fields here, which are quicker to set."""
+    """`batch` of batch.c; each span is two fields here, because these are faster to set."""
 
     _fields_ = [
         *((name, kind)
@@ -55,7 +55,7 @@ class IndexArgs(ctypes.Structure):
 
 
 class SendArgs(ctypes.Structure):
-    """The front of `send_turn` of send_turn.h; the rest is its own."""
+    """The first fields of `send_turn` of send_turn.h; the others are private to C."""
 
     _fields_ = [
         *((name, kind)
@@ -98,7 +98,7 @@ class WaitsArgs(ctypes.Structure):
 
 
 class Library:
-    """The loaded library's calls, typed."""
+    """The calls of the loaded library, with types."""
 
     def __init__(self, path: Path) -> None:
         lib = ctypes.PyDLL(str(path))
@@ -149,14 +149,16 @@ class Library:
         self._lib = lib
 
     def size_of(self, structure: str) -> int:
-        """Bytes that C lays out for `structure` (`MIRRORED` in native.h); 0 when it tells none."""
+        """Return the size of `structure` in C (`MIRRORED` in native.h); 0 if C does not export
+        it.
+        """
         try:
             return ctypes.c_int64.in_dll(self._lib, f"epq_sizeof_{structure}").value
         except ValueError:
             return 0
 
     def check_sizes(self, mirrored: Mapping[str, int]) -> None:
-        """`OurBug` when a structure has another size in C: a call would write elsewhere."""
+        """Raise `OurBug` if a structure has another size in C, since calls would corrupt memory."""
         for structure, size in mirrored.items():
             if (found := self.size_of(structure)) != size:
                 raise OurBug(
@@ -176,19 +178,19 @@ MIRRORED = {
 
 
 def sources() -> list[Path]:
-    """The C files, in the order in which they are hashed."""
+    """Return the C files, in the order in which they are hashed."""
     return sorted((*HERE.glob("*.c"), *HERE.glob("*.h")))
 
 
 def source_hash() -> str:
-    """Tells one state of the sources from another; empty when they were not delivered."""
+    """Return a hash of the sources; empty if they were not delivered."""
     data = b"".join(path.read_bytes() for path in sources())
     return hashlib.sha256(data).hexdigest() if data else ""
 
 
 @lru_cache(maxsize=1)
 def find() -> tuple[Library | None, str]:
-    """(the library, or None; which of the two is used and why)."""
+    """Return (the library or None, which code is used and why)."""
     if os.environ.get(SWITCH, "").lower() == "off":
         return None, f"python ({SWITCH}=off)"
     if not LIBRARY.exists():
@@ -204,12 +206,12 @@ def find() -> tuple[Library | None, str]:
 
 
 def library() -> Library | None:
-    """The native code, None when Python does it all."""
+    """Return the native library; None if plain Python is used."""
     return find()[0]
 
 
 def which() -> str:
-    """`compiled`, or `python` and why, for people."""
+    """Return `compiled`, or `python` with the reason, as text for users."""
     return find()[1]
 
 
@@ -218,17 +220,17 @@ def which() -> str:
 
 
 class Bare:
-    """Takes the bodies out of whole records, by way of memory that is used again each time."""
+    """Removes the bodies from whole records, in memory that is used again by each call."""
 
     def __init__(self, library: Library) -> None:
         self._call = library.bare
         self._memory = NativeMemory(BULK_READ_BYTES_MAX)
 
     def of(self, chunks: Iterable[Buffer]) -> bytes:
-        """All chunks' records, the same but for their own size and that of their body, which is 0.
+        """Return all chunks' records without bodies, with their sizes and body sizes changed.
 
-        Batches kept as one record stay as they are, and so does all behind what is no record, and
-        what is larger than a bulk read.
+        Unchanged are batches stored as one record, everything behind bytes that are not a record,
+        and data larger than a bulk read.
         """
         data = b"".join(chunks)
         if len(data) > len(self._memory.view):

@@ -1,9 +1,9 @@
-"""Memory that the native code writes to: zero, and the system's until it is touched.
+"""Memory for the native code: zero, and allocated by the system only when it is written.
 
-ctypes and bytearray fill what they allocate, and the C library hands out again what others gave
-back and fills that: its limit for asking the system rises to the size of whatever was given back
-last. 8 MiB for the rare large turn would be 8 MiB of every broker. Pages of the system's own are
-lazy each time, and go back to it at once.
+ctypes and bytearray fill what they allocate. The C library reuses freed memory and fills it: its
+limit for asking the system grows to the size of the last freed block. So 8 MiB for a rare large
+turn would cost every broker 8 MiB. Mapped pages are allocated lazily each time, and are returned to
+the system at once.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ import sys
 
 
 class NativeMemory:
-    """`size` bytes at `address`; they live as long as this or any part of `view` does."""
+    """`size` bytes at `address`, which live as long as this object or any part of `view`."""
 
     def __init__(self, size: int) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Hashed keys into the slots of an index file, in one call."""
+"""Adds hashed keys to the slots of an index file, in one native call."""
 
 import ctypes
 from struct import Struct
@@ -8,7 +8,7 @@ import msgspec
 from epochmq.store.native.library import IndexArgs, Library
 
 # Keys ----------------------------------------------------------------------------------------
-# Index keys that the native code has hashed: they wait packed until the index takes them.
+# Index keys that the native code has hashed: they stay packed until they are indexed.
 
 
 _KEY = Struct("=qqII")
@@ -18,7 +18,7 @@ KEY_BYTES = _KEY.size
 
 
 class PackedKeys(msgspec.Struct, gc=False):
-    """Keys of neighbouring messages, in the log's order."""
+    """Keys of adjacent messages, in log order."""
 
     data: bytes
     offset: int
@@ -33,13 +33,13 @@ class PackedKeys(msgspec.Struct, gc=False):
 
 
 def place_of(data: bytes, at: int) -> tuple[int, int]:
-    """(log offset, store ms) of the key at byte `at`."""
+    """Return (log offset, store ms) of the key at byte `at`."""
     offset, wall, _, _ = _KEY.unpack_from(data, at)
     return offset, wall
 
 
 def unpack_keys(data: bytes) -> tuple[list[int], list[tuple[int, int]]]:
-    """(hashes, places) as `IndexFile.put` takes them."""
+    """Return (hashes, places), the arguments of `IndexFile.put`."""
     rows = list(_KEY.iter_unpack(data))
     return [row[2] for row in rows], [(row[0], row[1]) for row in rows]
 
@@ -71,13 +71,13 @@ class IndexPut:
         )
 
     def run(self, native: Library) -> bytes:
-        """The items to append; `slots` and `dirty` are changed."""
+        """Return the items to append; change `slots` and `dirty`."""
         native.index_put(ctypes.addressof(self._args))
         return self._items.raw
 
     @property
     def used(self) -> int:
-        """Slots that had no item before."""
+        """Number of slots that had no item before."""
         return int(self._args.used)
 
 

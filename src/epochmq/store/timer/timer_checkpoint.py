@@ -1,16 +1,16 @@
-"""config/timercheck: how far the timer is, in 56 of 4096 bytes.
+"""The timer checkpoint `config/timercheck`: how far the timer is, in 56 of 4096 bytes.
 
-Behind them come 24 of ours: a mark, the precision (i64) that the wheel was written with, the log's
-end (i64) by which everything delivered was written, and a CRC-32 of all that. With them the
-position in the timer's log is believed; without them (a Java broker wrote it, or another precision
-is asked for) only time and queue offset are.
+Behind them are 24 bytes of ours: a mark, the precision (i64, ms) of the wheel, the end (i64) of the
+commit log by which everything delivered was written, and a CRC-32 of all these bytes. With them the
+position in the timer log is trusted. Without them (a Java broker wrote the file, or another
+precision is configured) only time and queue offset are trusted.
 
-At byte 1024 the same follows for the newest state whose deliveries were on the device. After a
-power cut the log may end before what the first one speaks of: then the second one counts.
+At byte 1024 the same follows for the newest state whose deliveries were synced. After a power cut
+the log may end before the first state's log end: then the second state is used.
 
-At byte 2048, and behind the 56 bytes of an answer to GET_TIMER_CHECK_POINT 60, follow the older
-progresses that still hold though a wall clock went back since: a mark, how many (i64), five i64
-each, a CRC-32. Who does not know them (RocketMQ, older brokers) reads over them.
+At byte 2048, and behind the 56 bytes of an answer to GET_TIMER_CHECK_POINT 60, follow older
+progresses that are still valid although a wall clock went back since: a mark, their number (i64),
+five i64 each, a CRC-32. RocketMQ and older brokers ignore these bytes.
 """
 
 from collections.abc import Sequence
@@ -33,34 +33,36 @@ OLDER_MAX = 8
 
 
 class OlderProgress(NamedTuple):
-    """How far everything was delivered when a wall clock went back."""
+    """Up to where everything was delivered when a wall clock went back."""
 
     done_ms: int
     """Every message before `covered` with a time up to this one is delivered."""
     covered: int
     position: int
-    """End of the timer log then; -1 when it was another broker's, or is another one since."""
+    """End of the timer log then; -1 if it is unknown, or if the timer log was replaced."""
     log_end: int = 0
     """End of the commit log by which everything delivered was written."""
     epoch: int = -1
-    """Epoch of the byte before `log_end`: where another one wrote it, the log was cut since."""
+    """Epoch of the byte before `log_end`: if another epoch wrote it, the log was cut since."""
 
 
 class TimerCheckpoint(NamedTuple):
-    """What was enqueued and delivered when it was taken; -1 for a log position not known."""
+    """The enqueue and delivery progress of the timer; log position -1 if unknown."""
 
     last_read_ms: int = 0
     """Every message before `master_offset` with a time up to this one is delivered."""
     log_position: int = -1
     queue_offset: int = 0
-    """What is before it in the timer topic is on the wheel, up to `log_position` of its log."""
+    """Messages before it in the timer topic are on the wheel, up to `log_position` of the timer
+    log.
+    """
     master_offset: int = 0
     state_version: int = 0
     wall_ms: int = 0
     counter: int = 0
 
     def body(self) -> bytes:
-        """The 56 bytes that GET_TIMER_CHECK_POINT 60 answers."""
+        """Return the 56 bytes of the answer to GET_TIMER_CHECK_POINT 60."""
         return _FIELDS.pack(*self)
 
     def encode(
@@ -70,19 +72,23 @@ class TimerCheckpoint(NamedTuple):
         synced: bytes = b"",
         older: Sequence[OlderProgress] = (),
     ) -> bytes:
-        """The file; `synced` is what `sealed` gave of the newest state that is on the device."""
+        """Return the file's bytes; `synced` is the result of `sealed` for the newest synced
+        state.
+        """
         first = self.sealed(precision_ms, log_end).ljust(_SECOND_AT, b"\0")
         second = synced.ljust(_OLDER_AT - _SECOND_AT, b"\0")
         return (first + second + encode_older(older)).ljust(FILE_BYTES, b"\0")
 
     def sealed(self, precision_ms: int, log_end: int) -> bytes:
-        """With what vouches for it."""
+        """Return the fields with mark, precision, log end and CRC-32."""
         data = self.body() + _OURS.pack(_MARK, precision_ms, log_end)
         return data + crc32(data).to_bytes(4, "big")
 
 
 def decode(data: bytes, precision_ms: int = 0, log_end: int = 1 << 62) -> TimerCheckpoint | None:
-    """What a file or an answer says, the log ending at `log_end`; None when it says nothing."""
+    """Decode a file or an answer, for a commit log that ends at `log_end`; None if it is
+    invalid.
+    """
     if len(data) >= _FIELDS.size and data.startswith(_MARK, _FIELDS.size):
         first = _ours(data, precision_ms, log_end)
         return first or _ours(data[_SECOND_AT:], precision_ms, log_end)
@@ -94,7 +100,7 @@ def decode(data: bytes, precision_ms: int = 0, log_end: int = 1 << 62) -> TimerC
 
 
 def encode_older(older: Sequence[OlderProgress]) -> bytes:
-    """Older progresses, for the file or an answer; nothing for none."""
+    """Encode older progresses for the file or an answer; empty if there are none."""
     if not older:
         return b""
     rows = b"".join(_OLDER.pack(*row) for row in older[-OLDER_MAX:])
@@ -103,7 +109,7 @@ def encode_older(older: Sequence[OlderProgress]) -> bytes:
 
 
 def decode_older(data: bytes) -> list[OlderProgress]:
-    """The older progresses in a file or an answer; none where it has none that are whole."""
+    """Decode the older progresses of a file or an answer; empty if there are no valid ones."""
     data = data[_OLDER_AT:] if len(data) == FILE_BYTES else data[_FIELDS.size :]
     if len(data) < _OLDER_HEAD.size:
         return []

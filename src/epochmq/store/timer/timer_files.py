@@ -1,8 +1,8 @@
-"""Wheel and timer log together: adding units, walking a slot's chain, going back to a position.
+"""Timer wheel and timer log together: adding units, reading a slot's chain, rewinding.
 
-Order on the device: the log, then the wheel, then the checkpoint that vouches for both. After a
-crash the wheel may be ahead of its checkpoint: `open` cuts the log where the checkpoint says and
-takes what lies behind it out of the slots. Whatever does not fit raises `TimerDamaged`.
+Order of syncs: the timer log, then the wheel, then the checkpoint that covers both. After a crash
+the wheel may be newer than its checkpoint: `open` cuts the timer log at the checkpoint's position
+and removes later units from the slots. Inconsistent files raise `TimerDamaged`.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,11 +16,11 @@ from epochmq.store.timer.wheel import UNIT_BYTES, TimerDamaged, TimerSlot, Unit,
 
 _I32 = 1 << 31
 CLEAN_FILES_MAX = 4
-"""Files of the timer log that are looked at, or deleted, in one step."""
+"""Limit of timer log files that are examined, or deleted, in one step."""
 
 
 class SlotLink(NamedTuple):
-    """A message to be hung into the slot of `slot_ms`."""
+    """A message to be added to the slot of time `slot_ms`."""
 
     slot_ms: int
     magic: int
@@ -31,7 +31,7 @@ class SlotLink(NamedTuple):
 
 
 class TimerFiles:
-    """The timer's own files; the timer topic in the log can always replace them."""
+    """The files of the timer; they can always be rebuilt from the timer topic in the commit log."""
 
     def __init__(self, wheel: Wheel, log: TimerLog, precision_ms: int) -> None:
         self.wheel = wheel
@@ -40,11 +40,13 @@ class TimerFiles:
 
     @staticmethod
     def exist(disk: Disk) -> bool:
-        """Whether anything of a timer is on the disk."""
+        """Whether any timer file is on the disk."""
         return disk.exists(WHEEL_FILE) or bool(disk.list(LOG_FOLDER))
 
     def open(self, position: int) -> None:
-        """Open what a checkpoint vouches for; `TimerDamaged` when it is not there."""
+        """Open the files up to the checkpoint's `position`; raise `TimerDamaged` if they lack
+        it.
+        """
         self.wheel.open()
         self.log.open(position)
         behind: dict[int, TimerSlot | None] = {}
@@ -56,7 +58,9 @@ class TimerFiles:
         self.log.cut(position)
 
     def add(self, links: Sequence[SlotLink], wall: int) -> list[int]:
-        """Append a unit for each link and hang them in; their positions."""
+        """Append a unit for each link and add it to its slot's chain; return the units'
+        positions.
+        """
         positions = self.log.places(len(links))
         slots: dict[int, TimerSlot | None] = {}
         units = []
@@ -82,12 +86,14 @@ class TimerFiles:
         return positions
 
     def count(self, slot_ms: int) -> int:
-        """Messages in the slot of a time."""
+        """Return the number of messages in the slot of time `slot_ms`."""
         slot = self.wheel.get(slot_ms // self.precision_ms)
         return 0 if slot is None else slot.length
 
     def walk(self, slot_ms: int) -> Iterator[tuple[int, Unit]]:
-        """(position, unit) of a slot's chain, newest first; `TimerDamaged` when it breaks."""
+        """Yield (position, unit) of a slot's chain, newest first; `TimerDamaged` if it is
+        broken.
+        """
         slot = self.wheel.get(slot_ms // self.precision_ms)
         if slot is None:
             return
@@ -103,11 +109,11 @@ class TimerFiles:
         return decode_unit(self.log.read(position))
 
     def units(self, positions: Sequence[int]) -> list[Unit]:
-        """The units at these positions, at least one; `TimerDamaged` as from `unit`."""
+        """Return the units at these positions (at least one); raises `TimerDamaged` like `unit`."""
         return [decode_unit(data) for data in self.log.read_many(positions)]
 
     def rewind(self, position: int) -> None:
-        """Take everything from `position` of the log on out again."""
+        """Remove all units from `position` of the timer log on."""
         slots: dict[int, TimerSlot | None] = {}
         at = self.log.place(position)
         while at < self.log.end:
@@ -122,21 +128,21 @@ class TimerFiles:
         self.log.cut(position)
 
     def clear(self, slots_ms: Collection[int]) -> None:
-        """Empty slots whose messages are delivered, and the deliveries on the device."""
+        """Empty slots whose messages are delivered, after the deliveries were synced."""
         ticks = {slot_ms // self.precision_ms for slot_ms in slots_ms}
         found = [tick for tick in ticks if self.wheel.get(tick) is not None]
         if found:
             self.wheel.put(dict.fromkeys(found))
 
     def clean(self, before_ms: int) -> None:
-        """Delete log files whose last unit was written before a time."""
+        """Delete timer log files whose last unit was written before `before_ms`."""
         for start, last in self.log.first_files()[:CLEAN_FILES_MAX]:
             if start != self.log.start or self.unit(last).write_wall_ms >= before_ms:
                 return
             self.log.drop_first()
 
     def sync_point(self) -> Callable[[], None]:
-        """A call that puts on the device what is written by now; it blocks, in any thread."""
+        """Return a blocking call, for any thread, that syncs what is written now."""
         files = self.log.pop_unsynced()
         if self.wheel.file is not None:
             files.append(self.wheel.file)
@@ -152,12 +158,12 @@ class TimerFiles:
         self.wheel.close()
 
     def reset(self, position: int) -> None:
-        """Begin anew; `position` is the last one that a checkpoint may have vouched for."""
+        """Restart with empty files; `position` is the last one that a checkpoint may contain."""
         self.log.reset(position)
         self.wheel.reset()
 
     def _cut_slot(self, slot: TimerSlot, position: int) -> TimerSlot | None:
-        """The slot without the units from `position` on."""
+        """Return the slot without the units from `position` on; None if it becomes empty."""
         at, count = slot.last, slot.length
         while count > 0 and at >= position:
             at, count = self._unit_of(slot, at).previous, count - 1
@@ -168,7 +174,9 @@ class TimerFiles:
         return TimerSlot(slot.tick, slot.first, at, count)
 
     def _unit_of(self, slot: TimerSlot, at: int) -> Unit:
-        """The unit of a slot's chain at a position; `TimerDamaged` when it is another slot's."""
+        """Return the unit at a position of a slot's chain; `TimerDamaged` if it has another
+        slot.
+        """
         unit = decode_unit(self.log.read(at))
         tick = (unit.write_wall_ms + unit.delay_ms) // self.precision_ms
         if unit.previous >= at or tick != slot.tick:

@@ -1,7 +1,7 @@
-"""The files under `timerlog/`: 52-byte units, one after the other, filled up by a blank at the end.
+"""The timer log: files of consecutive 52-byte units under `timerlog/`, with a blank at the end.
 
-A file is named by its first position. A unit never crosses files: what is left at a file's end is
-headed by a blank of 16 bytes where there is room for one.
+A file is named by its first position. A unit never crosses files: the rest of a file begins with a
+blank of 16 bytes if there is room for one.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from epochmq.store.timer.wheel import BLANK, BLANK_MAGIC, UNIT_BYTES, TimerDamag
 FOLDER = "timerlog"
 FILE_BYTES = 100 * 1024 * 1024
 NEAR = 4
-"""Units are read together when no more than so much of what is read is not asked for."""
+"""Units are read together if at most so many times the requested bytes are read."""
 
 
 class TimerLog:
-    """Positions `[start, end)`; `end` is set by whoever knows how far it may be believed."""
+    """Positions `[start, end)` of the timer log; the caller sets `end` to the trusted end."""
 
     def __init__(self, disk: Disk, file_bytes: int = FILE_BYTES) -> None:
         self._disk = disk
@@ -28,8 +28,10 @@ class TimerLog:
         self.end = 0
 
     def open(self, position: int) -> None:
-        """Take all files that are there; `TimerDamaged` unless they hold everything before
-        `position` that was not cleaned away. The caller cuts what lies behind.
+        """Open all existing files; the caller cuts what is behind `position`.
+
+        Raises `TimerDamaged` unless the files hold everything before `position`, except cleaned
+        files, without a gap.
         """
         starts = sorted(self._start_of(name) for name in self._disk.list(FOLDER))
         for start in starts:
@@ -44,7 +46,7 @@ class TimerLog:
             raise TimerDamaged(f"{FOLDER} does not hold {self.start}..{position} without a gap")
 
     def append(self, units: Sequence[bytes], positions: Sequence[int]) -> None:
-        """Write units to the positions that `places` gave for them."""
+        """Write units to the positions that `places` returned for them."""
         at = 0
         while at < len(units):
             base = positions[at] // self._bytes * self._bytes
@@ -59,7 +61,7 @@ class TimerLog:
             at = stop
 
     def places(self, count: int) -> list[int]:
-        """Where the next `count` units go."""
+        """Return the positions of the next `count` units."""
         places, at = [], self.place(self.end)
         for _ in range(count):
             places.append(at)
@@ -67,13 +69,14 @@ class TimerLog:
         return places
 
     def place(self, position: int) -> int:
-        """`position`, or the next file's start where no unit has room in this one."""
+        """Return `position`, or the start of the next file if this file has no room for a unit."""
         left = self._bytes - position % self._bytes
         return position if left >= UNIT_BYTES else position + left
 
     def read(self, position: int, size: int = UNIT_BYTES) -> bytes:
-        """`size` bytes of one file at `position`; `TimerDamaged` when those are not between `start`
-        and `end`."""
+        """Return `size` bytes of one file at `position`; `TimerDamaged` outside `start` and
+        `end`.
+        """
         base = position // self._bytes * self._bytes
         file = self._files.get(base)
         if file is None or not self.start <= position <= self.end - size:
@@ -81,7 +84,7 @@ class TimerLog:
         return file.read(position - base, size)
 
     def read_many(self, positions: Sequence[int]) -> list[bytes]:
-        """52 bytes at each position, by one read when they lie near to each other."""
+        """Return 52 bytes at each position, with one read if the positions are near each other."""
         low, high = min(positions), max(positions)
         size = high + UNIT_BYTES - low
         apart = low // self._bytes != high // self._bytes
@@ -91,7 +94,7 @@ class TimerLog:
         return [data[at : at + UNIT_BYTES] for at in [position - low for position in positions]]
 
     def cut(self, end: int) -> None:
-        """Let the log end at `end` again; files behind it go."""
+        """Set the log's end to `end`, and delete the files behind it."""
         for start in [start for start in self._files if start >= end]:
             self._files.pop(start).close()
             self._unsynced.discard(start)
@@ -99,7 +102,7 @@ class TimerLog:
         self.end = end
 
     def first_files(self) -> list[tuple[int, int]]:
-        """(start, position of the last unit) of every full file, oldest first."""
+        """Return (start, position of the last unit) of every full file, oldest first."""
         per_file = self._bytes // UNIT_BYTES
         return [
             (start, start + (per_file - 1) * UNIT_BYTES)
@@ -116,7 +119,7 @@ class TimerLog:
         self.start = start + self._bytes
 
     def pop_unsynced(self) -> list[File]:
-        """Files written to since the last call."""
+        """Return the files written since the last call."""
         starts, self._unsynced = self._unsynced, set()
         return [self._files[start] for start in sorted(starts) if start in self._files]
 
@@ -126,8 +129,9 @@ class TimerLog:
         self._files.clear()
 
     def reset(self, position: int) -> None:
-        """Delete everything and begin anew, behind `position` and all that ever was here: a
-        checkpoint from before must find nothing at the place it vouches for.
+        """Delete all files and restart behind `position` and all earlier positions.
+
+        So an old checkpoint finds nothing at the position that it contains.
         """
         self.close()
         self._unsynced.clear()
@@ -147,7 +151,7 @@ class TimerLog:
         return file
 
     def _fill(self, base: int) -> None:
-        """Head what is left of a file by a blank, as RocketMQ does."""
+        """Write a blank to the rest of a file, as RocketMQ does."""
         left = base + self._bytes - self.end
         if left >= BLANK.size:
             self._file(base).write(self.end - base, BLANK.pack(left, 0, BLANK_MAGIC))

@@ -1,6 +1,6 @@
-"""The file `timerwheel`: a ring of slots, each the head of one time's chain in the timer log.
+"""The timer wheel, file `timerwheel`: a ring of slots, each the head of a chain in the timer log.
 
-The file is made, full of zeros and without blocks, by the first message that needs it.
+The first message that needs the file creates it, sparse and full of zeros.
 """
 
 from binascii import crc_hqx
@@ -15,20 +15,19 @@ from epochmq.base.ports import Disk, File
 # Timer layout --------------------------------------------------------------------------------
 # Bytes of the wheel's slots and of the log's units; big-endian.
 #
-# Two fields that RocketMQ writes but never looks at hold something here: a slot's magic is the
-# CRC-32 of the 28 bytes before it, a unit's last i64 the exact time of delivery in 48 bits,
-# behind a CRC-16 of the unit. What says otherwise is not believed: the wheel is made anew from
-# the timer topic.
+# Two fields that RocketMQ writes but never reads have another content here: a slot's magic is
+# the CRC-32 of the 28 bytes before it; a unit's last i64 is the exact delivery time in 48 bits,
+# behind a CRC-16 of the unit. If a checksum is wrong, the wheel is rebuilt from the timer topic.
 
 
 SLOT = Struct(">qqqii")
 SLOT_BYTES = SLOT.size
 SLOTS = 7 * 86_400 * 2
-"""Slots of a wheel: fourteen days at one second a slot."""
+"""Number of slots of a wheel: fourteen days at one second per slot."""
 WHEEL_BYTES = SLOTS * SLOT_BYTES
 
 SLOT_COUNT_MAX = 2**31 - 1
-"""Units that a slot can say it has."""
+"""Maximum number of units in a slot."""
 
 UNIT = Struct(">iqiqiqiiH6s")
 UNIT_BYTES = UNIT.size
@@ -37,7 +36,9 @@ BLANK = Struct(">iqi")
 BLANK_MAGIC = 0xCBD43194 - (1 << 32)
 
 DEFAULT, ROLL, DELETE = 1, 2, 4
-"""Bits of a unit's magic: to be delivered, to be put again (too far away), to cancel another."""
+"""Bits of a unit's magic: to be delivered, to be put on the wheel again (too far away), to cancel
+another message.
+"""
 _MAGICS = (DEFAULT, DEFAULT | ROLL, DEFAULT | DELETE, DEFAULT | ROLL | DELETE)
 
 _HEAD = Struct(">qqqi")
@@ -45,14 +46,14 @@ _EMPTY = bytes(SLOT_BYTES)
 
 
 class TimerDamaged(StoreDamaged):
-    """The timer's files contradict themselves or the log: they are made anew, nothing is lost."""
+    """The timer's files contradict themselves or the log: they are rebuilt, nothing is lost."""
 
 
 class TimerSlot(NamedTuple):
-    """What the wheel knows of one time: the chain of its units in the timer log."""
+    """One slot of the wheel: the chain of its units in the timer log."""
 
     tick: int
-    """Time divided by the precision."""
+    """Slot time divided by the precision (ms)."""
     first: int
     """Position of the oldest unit."""
     last: int
@@ -64,7 +65,7 @@ class TimerSlot(NamedTuple):
 
 
 def decode_slot(data: bytes) -> TimerSlot | None:
-    """The slot in 32 bytes, None for one never used; `TimerDamaged` when its sum is wrong."""
+    """Decode a slot of 32 bytes; None if it was never used; `TimerDamaged` for a bad checksum."""
     if data == _EMPTY:
         return None
     if len(data) != SLOT_BYTES or crc32(data[:-4]).to_bytes(4, "big") != data[-4:]:
@@ -73,20 +74,20 @@ def decode_slot(data: bytes) -> TimerSlot | None:
 
 
 class Unit(NamedTuple):
-    """One message on the wheel."""
+    """One message on the wheel, as stored in the timer log."""
 
     previous: int
-    """Position of the unit before it in the slot; -1 for the first."""
+    """Position of the slot's previous unit; -1 for the first unit."""
     magic: int
     write_wall_ms: int
     delay_ms: int
-    """The slot's time is this much after the write; may be negative for one that came late."""
+    """Slot time minus write time; may be negative for a late message."""
     offset: int
-    """Where the message is in the commit log."""
+    """The message's offset in the commit log."""
     size: int
     topic_hash: int
     deliver_wall_ms: int
-    """Not before this time, exactly."""
+    """Exact delivery time; the message is not delivered before it."""
 
     def encode(self) -> bytes:
         time = self.deliver_wall_ms.to_bytes(6, "big", signed=True)
@@ -95,7 +96,7 @@ class Unit(NamedTuple):
 
 
 def decode_unit(data: bytes) -> Unit:
-    """The unit in 52 bytes; `TimerDamaged` when they are none."""
+    """Decode a unit of 52 bytes; raise `TimerDamaged` if it is invalid."""
     if len(data) != UNIT_BYTES:
         raise TimerDamaged("the timer log ends within a unit")
     size, *fields, found, time = UNIT.unpack(data)
@@ -109,7 +110,7 @@ def decode_unit(data: bytes) -> Unit:
 
 
 def _sum_of(data: bytes) -> int:
-    """The CRC-16 of a unit, by all but its own two bytes."""
+    """Return the CRC-16 of a unit without the two bytes of the CRC itself."""
     return crc_hqx(data[_SUM_AT + 2 :], crc_hqx(data[:_SUM_AT], 0xFFFF))
 
 
@@ -121,7 +122,7 @@ _CHUNK_SLOTS = 2048
 
 
 class Wheel:
-    """Slots by tick; those of other rounds of the ring are not there."""
+    """The slots by tick; slots of other rounds of the ring count as empty."""
 
     def __init__(self, disk: Disk, file_bytes: int = WHEEL_BYTES) -> None:
         self._disk = disk
@@ -130,7 +131,7 @@ class Wheel:
         self._file: File | None = None
 
     def open(self) -> None:
-        """Take an existing file; `TimerDamaged` when it has another size."""
+        """Open an existing file; raise `TimerDamaged` if it has another size."""
         if not self._disk.exists(FILE):
             return
         if self._disk.size(FILE) != self._bytes:
@@ -138,7 +139,7 @@ class Wheel:
         self._file = self._disk.open(FILE)
 
     def get(self, tick: int) -> TimerSlot | None:
-        """The slot of `tick`; None when nothing is in it."""
+        """Return the slot of `tick`; None if it is empty."""
         if self._file is None:
             return None
         slot = decode_slot(self._file.read(tick % self.slots * SLOT_BYTES, SLOT_BYTES))
@@ -149,7 +150,7 @@ class Wheel:
         return slot
 
     def put(self, slots: Mapping[int, TimerSlot | None]) -> None:
-        """Write slots by tick; None empties one."""
+        """Write slots by tick; None empties a slot."""
         file = self._file
         if file is None:
             file = self._file = self._disk.open(FILE, create_size=self._bytes)
@@ -159,7 +160,7 @@ class Wheel:
             file.write(tick % self.slots * SLOT_BYTES, data)
 
     def all(self) -> Iterator[TimerSlot]:
-        """Every slot in use, of whatever round."""
+        """Yield every slot in use, of any round."""
         if self._file is None:
             return
         step = _CHUNK_SLOTS * SLOT_BYTES
@@ -179,7 +180,7 @@ class Wheel:
 
     @property
     def file(self) -> File | None:
-        """What a sync must cover; None while there is nothing."""
+        """The file that a sync must cover; None if there is none."""
         return self._file
 
     def close(self) -> None:
@@ -188,6 +189,6 @@ class Wheel:
             self._file = None
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Delete the file."""
         self.close()
         self._disk.remove(FILE)
