@@ -29,7 +29,7 @@ from epochmq.store.options import StoreOptions
 MARK = "export.json"
 LOG_FOLDER = StoreOptions().commit_log_dir
 SYNC_BYTES = 256 << 20
-"""After so much the copy's progress is made durable."""
+"""The copy is synced to disk each time so many bytes were written."""
 
 Progress = Callable[[int, int], None]
 """Called with (bytes copied, bytes in total)."""
