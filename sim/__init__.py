@@ -1,1 +1,1 @@
-"""Deterministic simulation of the world that EpochMQ runs in."""
+"""Deterministic simulation of hosts, disks, clocks and the network in which EpochMQ runs."""

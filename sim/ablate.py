@@ -1,4 +1,4 @@
-"""Safeguards off, one at a time: each is caught within 300 seeds, and clean when on (INV-92)."""
+"""Ablation: disables safeguards one by one; each must be detected within 300 seeds (INV-92)."""
 
 from dataclasses import dataclass, replace
 
@@ -100,7 +100,7 @@ def caught(ablation: Ablation, outcome: Outcome) -> bool:
 
 
 def hunt(ablation: Ablation, within: int = WITHIN) -> Outcome | None:
-    """The first history in which the missing safeguard shows; None when none does."""
+    """Return the first history in which the disabled safeguard is detected; None when none is."""
     for seed in range(within):
         outcome = run(ablation.plan(seed))
         if caught(ablation, outcome):
@@ -109,7 +109,7 @@ def hunt(ablation: Ablation, within: int = WITHIN) -> Outcome | None:
 
 
 def clean(ablation: Ablation, number: int = CLEAN) -> Summary:
-    """The same histories with everything on."""
+    """Play the same histories with all safeguards."""
     summary = Summary()
     for seed in range(number):
         summary.add(run(ablation.plan(seed, off=False)))
@@ -117,7 +117,7 @@ def clean(ablation: Ablation, number: int = CLEAN) -> Summary:
 
 
 def ablate(switches: tuple[str, ...] | None, within: int) -> int:
-    """Hunt for each, print a line for each; the number of those not caught."""
+    """Test each switch and print a line for it; returns how many were not detected."""
     missed = 0
     for ablation in ABLATIONS:
         if switches and ablation.switch not in switches:

@@ -1,8 +1,7 @@
-"""The processes of a group without controllers: the product's broker and name server, watched.
+"""The processes of a group without controllers: the product's broker and name server, observed.
 
-Nothing of the product is done anew here: `broker/server/broker_server.py` and
-`nameserver/name_server.py` run on `sim.loop`. What is added are ears: checkers hear of roles, of
-offsets, of what is appended and of what is handed over.
+`broker/server/broker_server.py` and `nameserver/name_server.py` run unchanged on `sim.loop`. This
+module adds hooks that report roles, offsets, appended messages and hand-overs to checkers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +30,7 @@ FAR_US = 1 << 60
 
 
 class NamesProcess(Served):
-    """One name server."""
+    """One name server process."""
 
     def __init__(self, history: "ActingHistory", host: Host) -> None:
         self.server = NameServer(history.names_options, disk=host.disk, clock=HostClocks(host))
@@ -47,7 +46,7 @@ class NamesProcess(Served):
 
 
 class WatchedBroker(Broker):
-    """The product's; checkers are told before it serves."""
+    """The product's broker; it reports to checkers before it serves."""
 
     process: "BrokerProcess"
 
@@ -62,7 +61,7 @@ class WatchedBroker(Broker):
 
 
 class _Away:
-    """The way to other groups."""
+    """The route to other groups."""
 
     def __init__(self, process: "BrokerProcess", route: Route) -> None:
         self._process = process
@@ -80,7 +79,7 @@ class _Away:
 
 
 class BrokerProcess(Served):
-    """One member of a group."""
+    """One broker process of a group."""
 
     def __init__(self, history: "ActingHistory", host: Host) -> None:
         self.history = history
@@ -145,7 +144,9 @@ class BrokerProcess(Served):
         self._hear(self.member.sync.core, "due", self._asks)
 
     def _hear(self, owner: Any, verb: str, heard: Callable[..., Any]) -> None:
-        """Calls of `verb` go to `heard`, which gets the verb itself before the arguments."""
+        """Replace the method `verb` by `heard`, which gets the original method as first
+        argument.
+        """
         plain = getattr(owner, verb)
         setattr(owner, verb, lambda *args, **named: heard(plain, *args, **named))
 

@@ -1,4 +1,4 @@
-"""What clients of several groups sent and saw."""
+"""The record of what clients of several groups sent and received."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Sent:
-    """One message; not acknowledged means that nobody knows."""
+    """One message; without an acknowledgement its outcome is unknown."""
 
     number: int
     kind: str
@@ -28,7 +28,7 @@ class Sent:
 
 @dataclass
 class Book:
-    """All messages by number, and what was read where."""
+    """All messages by number, and the places where they were read."""
 
     sends: list[Sent] = field(default_factory=list)
     places: dict[tuple["Queue", int], int] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Book:
         return sent
 
     def delivered(self, queue: "Queue", offset: int, body: bytes) -> None:
-        """A reader was given a message (INV-21, INV-22)."""
+        """Record a message that a reader received (INV-21, INV-22)."""
         number = number_in(body)
         self.deliveries += 1
         if not 0 <= number < len(self.sends):
@@ -68,6 +68,6 @@ class Book:
 
 
 def number_in(body: bytes) -> int:
-    """Who a message says it is; -1 for nobody of ours."""
+    """Return the number in a message; -1 when it is not a test message."""
     text, colon, _ = bytes(body[:12]).partition(b":")
     return int(text) if colon and text.isdigit() else -1

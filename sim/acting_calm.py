@@ -1,8 +1,8 @@
-"""When a group was calm, and which of its brokers was hit when: what explains a repeat.
+"""Records calm times of groups and faults of their brokers, which may explain a repeated message.
 
-What a broker takes (a commit, a delivery, an acknowledgement) is known to it alone at first. It is
-in flight until its group was calm for long enough that the others copied it, and saved it. A broker
-that dies, stands still or is cut off before that may take it with it; nothing else may.
+What a broker accepts (a commit, a delivery, an acknowledgement) is known only to it at first, until
+its group was calm for long enough that the other brokers copied and saved it. Only a broker that
+dies, is paused or is cut off before that may lose it.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ class Where(NamedTuple):
 
 
 class Blow:
-    """A hindrance, or a death, which is over at once."""
+    """A fault of a broker, or its death, which has no duration."""
 
     def __init__(self, where: Where, begin_us: int, end_us: int = FAR_US) -> None:
         self.where = where
@@ -43,7 +43,7 @@ class Blow:
 
 
 class Calm:
-    """Listens to the net, the world and the roles of brokers."""
+    """Observes the network, the world and the roles of brokers."""
 
     def __init__(self, history: "ActingHistory") -> None:
         self.history = history
@@ -133,7 +133,7 @@ class Calm:
     # What is asked ---------------------------------------------------------------------------
 
     def was_calm(self, group: str, since_us: int, until_us: int, span_us: int) -> bool:
-        """Whether nothing disturbed the group for `span_us` at a stretch within those times."""
+        """Return whether the group was calm for `span_us` without a break within those times."""
         return any(
             min(end, until_us) - max(begin, since_us) >= span_us for begin, end in self._calm[group]
         )

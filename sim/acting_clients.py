@@ -1,7 +1,7 @@
-"""Clients of groups under slave acting master: they know name servers only, and ask for routes.
+"""Simulated clients of groups with acting masters: they know name servers only, and use routes.
 
-A producer sends to masters that may be written to; a consumer pulls its queues of every group from
-whom the route shows as master, commits, and now and then begins anew from what the broker keeps.
+A producer sends to writable masters. A consumer pulls its queues of every group from the master in
+the route, commits, and sometimes restarts from the committed offsets.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ CONSUMERS = "CG"
 PRODUCERS = "PG"
 CALL_MS = 500
 ROUTE_MS = 300
-"""So long a client believes a route."""
+"""How long (ms) a client uses a route."""
 
 
 class Queue(NamedTuple):

@@ -1,4 +1,4 @@
-"""Faults of groups without controllers: those of every world, and some that strike a role."""
+"""Faults of groups without controllers: general ones, and some that hit a broker by its role."""
 
 from collections import Counter
 from collections.abc import Callable

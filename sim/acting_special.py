@@ -1,4 +1,4 @@
-"""Clients that also send transactions, and consume by POP, where a slave may stand in."""
+"""Simulated clients that also send transactions and consume by POP, with acting masters."""
 
 import asyncio
 from typing import TYPE_CHECKING

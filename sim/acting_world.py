@@ -1,9 +1,9 @@
-"""Groups without controllers: masters, slaves that stand in for them, name servers and clients.
+"""The world `acting`: groups without controllers, with acting masters, name servers and clients.
 
-The product's broker and name server as they are, on `sim.loop`, under kills, pauses, cuts and slow
-links. Shows INV-20, INV-27, INV-29, INV-32 and INV-33 where a slave acts as master (ADR 0049 to
-0051, 0053). Kills only: a group without controllers whose master loses its log's end with the
-power waits for an operator (ADR 0050), whom the world `hard` has (ADR 0064).
+The product's broker and name server run on `sim.loop`, under kills, pauses, cuts and slow links.
+Checks INV-20, INV-27, INV-29, INV-32 and INV-33 where a slave acts as master (ADR 0049 to 0051,
+0053). There are no power cuts: a group without controllers whose master loses its log's end waits
+for an operator (ADR 0050), which the world `hard` has (ADR 0064).
 """
 
 from collections.abc import Callable, Iterator
@@ -113,7 +113,7 @@ simulated files are none of the kernel's."""
 
 
 class ActingHistory:
-    """Some seconds of two groups, or three."""
+    """Some seconds of two or three groups."""
 
     world_kind: ClassVar[type[World]] = World
     injector_kind: ClassVar[type[ActingInjector]] = ActingInjector
@@ -278,7 +278,7 @@ class ActingHistory:
         return name[0]
 
     def alter(self, process: BrokerProcess) -> None:
-        """Take out of a new process what the plan switches off."""
+        """Apply the mutants of the plan to a new process."""
         for name in self.plan.off:
             if name in ACTING_MUTANTS:
                 ACTING_MUTANTS[name](process)
@@ -354,11 +354,11 @@ class ActingHistory:
             loop.complain()
 
     def storm(self) -> None:
-        """The safety phase."""
+        """Run the phase with faults."""
         self.world.run_until(self.safety_us)
 
     def be_well(self) -> None:
-        """What must come by itself after the heal."""
+        """Check what must recover without help after the heal."""
         until = self.world.time_us + WELL_US
         while True:
             wrong = self.end.still() if self.is_well() else ("INV-35", "the groups are not whole")

@@ -1,8 +1,8 @@
-"""A topic that is deleted and made anew while messages of it are pending: its clients, its checker.
+"""A topic that is deleted and recreated while its messages are pending: clients and a checker.
 
-Its messages have numbers of their own, and a group of their own pops them: the books about the
-other topics do not know of it. What was sent before the deletion may come or not; whatever it was
-waiting in must go on.
+Its messages have their own numbers, and a separate group pops them, so that the records of other
+topics are not affected. Messages sent before the deletion may or may not arrive; the queues and
+timers in which they waited must continue.
 """
 
 from collections.abc import Callable, Sequence

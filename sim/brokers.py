@@ -1,8 +1,8 @@
-"""A broker of a group: the product's store, replication and membership on one simulated host.
+"""A simulated broker of a group: the product's store, replication and membership on one host.
 
-What `broker/server/broker_server.py`, `replication/replication_service.py` and the send handlers do
-around the cores on the loop is done here on the heap, as plainly as possible. Clients speak to it
-by `sim.clients`.
+It does on the event heap, as simply as possible, what `broker/server/broker_server.py`,
+`replication/replication_service.py` and the send handlers do on the loop. Clients of `sim.clients`
+send requests to it.
 """
 
 from collections.abc import Callable
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from sim.group_world import GroupHistory
 
 REFUSED = 1
-"""Answer code: nothing was stored."""
+"""Response code: nothing was stored."""
 OPEN = 10
-"""Answer code: stored, its fate is open."""
+"""Response code: stored, but the outcome is unknown."""
 EMPTY = 19
-"""Answer code of a read: nothing there (yet)."""
+"""Response code of a read: no message there (yet)."""
 
 
 class Broker(Member):
-    """One process; roles are the replication node's."""
+    """One broker process; its roles are those of the replication node."""
 
     def __init__(self, history: "GroupHistory", host: Host) -> None:
         self.history = history

@@ -1,4 +1,4 @@
-"""Many histories: by number or by time, on one process or several, with a summary."""
+"""Plays many histories, limited by number or time, on one or several processes, with a summary."""
 
 import time
 from collections import Counter
@@ -14,7 +14,7 @@ from sim.worlds import run
 
 @dataclass
 class Summary:
-    """What a campaign came to."""
+    """The result of a campaign."""
 
     histories: int = 0
     events: int = 0
@@ -60,7 +60,7 @@ def outcomes(plans: Iterable[Plan], jobs: int) -> Iterator[Outcome]:
 def campaign(
     plans: Iterable[Plan], jobs: int = 1, seconds_max: float | None = None, failures_max: int = 10
 ) -> Summary:
-    """Play plans until they end, time is up, or enough of them failed."""
+    """Play plans until they end, time is up, or `failures_max` of them failed."""
     summary = Summary()
     begin = time.monotonic()
     for outcome in outcomes(plans, jobs):
@@ -76,6 +76,6 @@ def campaign(
 def plans(
     world: str, first: int, number: int | None, off: tuple[str, ...] = (), scenario: str = ""
 ) -> Iterator[Plan]:
-    """Plans for seeds from `first` on; without a number, without end."""
+    """Return plans for the seeds from `first` on; without `number` they do not end."""
     seeds = count(first) if number is None else islice(count(first), number)
     return (Plan(world, seed, off, None, scenario) for seed in seeds)

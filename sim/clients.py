@@ -1,4 +1,4 @@
-"""Producers and readers of a group: they know the brokers' names, and find the master by trying."""
+"""Simulated producers and readers of a group, which find the master by trying brokers."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """One client machine with a producer's and a reader's loop."""
+    """One client machine, which sends and reads."""
 
     def __init__(self, history: "GroupHistory", host: Host) -> None:
         self.history = history
@@ -37,14 +37,14 @@ class Client:
         return f"client of {self.history.cluster.broker_names[self.target]}"
 
     def request(self, command: Command, session: Session) -> None:
-        """Nobody asks a client."""
+        """Do nothing: clients get no requests."""
 
     def session_closed(self, session: Session) -> None: ...
 
     # Sending ------------------------------------------------------------------------------------
 
     def send(self, done: Callable[[bool], None] = lambda _ok: None) -> None:
-        """Send the next message to whom it takes for the master."""
+        """Send the next message to the broker that it believes to be the master."""
         history, chance, oracle = self.history, self.chance, self.history.oracle
         number = len(oracle.sends)
         topic, queue = TOPICS[chance.randrange(len(TOPICS))], chance.randrange(QUEUES)

@@ -1,11 +1,11 @@
-"""A host's two clocks over true time: monotonic with a rate of its own, and wall that jumps."""
+"""A host's two clocks: a monotonic one with its own rate, and a wall clock that can jump."""
 
 BOOT_MS = 100_000
 WALL_MS = 1_700_000_000_000
 
 
 class HostClock:
-    """`base.ports.Clock`. The monotonic clock may run fast or slow, it never goes back."""
+    """Implements `base.ports.Clock`; the monotonic clock may run fast or slow, but never back."""
 
     def __init__(self, drift_ppm: int = 0, wall_offset_ms: int = 0, boot_ms: int = BOOT_MS) -> None:
         self._rate = 1_000_000 + drift_ppm
@@ -21,7 +21,7 @@ class HostClock:
         return self._wall_ms + self.true_us * self._rate // 1_000_000_000
 
     def step_wall(self, ms: int) -> None:
-        """The wall clock is set."""
+        """Change the wall clock by `ms`."""
         self._wall_ms += ms
 
     @property

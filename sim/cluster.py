@@ -1,4 +1,4 @@
-"""Controllers and brokers of one group on one network: names, addresses, times, drawn sizes."""
+"""The hosts of one simulated group: controllers, brokers, addresses, timeouts and random sizes."""
 
 from collections.abc import Callable
 from functools import partial

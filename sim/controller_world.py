@@ -1,6 +1,6 @@
-"""Controllers and the membership of brokers with pretended logs, under faults.
+"""A world of controllers, and brokers with simulated logs, under faults.
 
-Shows INV-01 to INV-09, INV-25 as lease safety, and INV-35 for the controllers' part.
+Checks INV-01 to INV-09, INV-25 as lease safety, and INV-35 for the controllers' part.
 """
 
 from random import Random
@@ -64,7 +64,7 @@ def controller_options(cluster: Cluster, sizes: Random) -> dict[str, int]:
 
 
 class Operator:
-    """Somebody who asks for elections now and then."""
+    """An operator who sometimes requests an election."""
 
     def __init__(self, cluster: Cluster, host: Host) -> None:
         self.cluster = cluster
@@ -148,7 +148,7 @@ class ControllerHistory:
             process.elect(chance)
 
     def is_well(self) -> bool:
-        """One leader, one master under a lease, everybody in the set, everybody agreed."""
+        """Return whether there is one leader and one leased master, and all brokers are in sync."""
         hosts = self.world.hosts
         if self.world.touched is None or self.world.touched.name not in self.cluster.broker_names:
             return False

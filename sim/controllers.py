@@ -1,4 +1,4 @@
-"""A controller on the event heap: the product's node, and what its service does around it."""
+"""A simulated controller: the product's node on the event heap, and what its service does."""
 
 from collections.abc import Callable
 from functools import partial
@@ -36,7 +36,7 @@ def found_group(disk: SimDisk, options: ControllerOptions) -> None:
 
 
 class ControllerProcess:
-    """One process of one controller; its first disk is that of a group that was founded."""
+    """One controller process; its first disk is that of an existing group."""
 
     def __init__(self, cluster: "Cluster", host: Host, options: ControllerOptions) -> None:
         self.cluster = cluster

@@ -1,10 +1,10 @@
-"""A disk that loses what a real one may lose: `base.ports.Disk` on bytes.
+"""A simulated disk that loses at a crash what a real one may lose: `base.ports.Disk` in memory.
 
-Writes wait until a sync of their file; directory entries wait until a sync of their directory. A
-crash keeps, for each file and each directory on its own, a seeded prefix of what waits; the write
-at the cut is torn at a 512-byte edge, and sectors of later writes may have got through before it.
-Space is a quota of 4 KiB blocks. Every operation that changes something is counted, and the power
-can be cut at any of them.
+Writes are volatile until a sync of their file, and directory entries until a sync of their
+directory. A crash keeps, for each file and directory separately, a random prefix of the volatile
+changes. The write at the cut is torn at a 512-byte border, and sectors of later writes may have
+reached the disk before it. Space is a quota of 4 KiB blocks. Every changing operation is counted,
+and the power can be cut at any of them.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ PLENTY = 1 << 40
 
 
 class PowerCut(BaseException):
-    """The machine is off; not an Exception, so that no code under test handles it."""
+    """Raised when the machine is off; not an Exception, so that no code under test handles it."""
 
 
 @dataclass(eq=False)
@@ -272,7 +272,7 @@ class SimDisk:
         return sum(len(inode.blocks) for inode in self._files.values()) * BLOCK
 
     def crash(self, seed: object) -> "SimDisk":
-        """The disk that a restarted machine finds after a power cut."""
+        """Return the disk as it is after a power cut."""
         rng = Random(f"{seed}:disk")
         after = SimDisk(self.quota_bytes)
         after.wall_ms = self.wall_ms
@@ -294,7 +294,7 @@ class SimDisk:
         return after
 
     def kill(self) -> "SimDisk":
-        """The disk that a restarted process finds: everything written is there."""
+        """Return the disk as it is after the process was killed: all written data is there."""
         after = SimDisk(self.quota_bytes)
         after.wall_ms = self.wall_ms
         inodes = [*self._files.values(), *self._durable_files.values()]

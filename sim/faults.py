@@ -1,7 +1,7 @@
-"""Faults as values: drawn before a history begins, carried out by the world, dropped to shrink.
+"""Faults as values: drawn from the seed before a history begins, and dropped to shrink it.
 
-Swarm testing: each seed first draws which kinds exist in its history at all, then a schedule of
-them. The schedule has a stream of its own, so that a fault left out moves no other (rule 1).
+Swarm testing: each seed first draws which kinds of faults its history has, then a schedule of them.
+The schedule has its own random stream, so that dropping a fault changes no other (rule 1).
 """
 
 from collections.abc import Callable, Sequence
@@ -85,7 +85,7 @@ def _each(call: Callable[[Host], None], hosts: Sequence[Host]) -> None:
 
 
 class Injector:
-    """Carries faults out and takes them back."""
+    """Carries faults out and ends them."""
 
     def __init__(self, world: World, net: Net) -> None:
         self.world = world
@@ -111,7 +111,7 @@ class Injector:
             undo()
 
     def heal(self) -> None:
-        """End of the safety phase: no fault is left, every host runs."""
+        """End the phase with faults: remove all faults and start every host."""
         for number in sorted(self._undo):
             self.take_back(number)
         self.net.heal_all()

@@ -1,8 +1,8 @@
-"""A whole group: controllers, brokers with real stores, producers and readers, under faults.
+"""The world of a whole group: controllers, brokers with real stores, clients, under faults.
 
-Shows INV-06 to INV-17, INV-20 to INV-25 and INV-35. What may be lost is decided by the drawn
-policy, as on the promise page: with sync flush nothing, whatever loses its power; without it
-nothing by kills, and nothing by the power cut of one.
+Checks INV-06 to INV-17, INV-20 to INV-25 and INV-35. The flush policy, which the seed draws,
+decides what may be lost: with sync flush nothing, at any power cut; without it nothing by kills,
+and nothing by the power cut of one broker.
 """
 
 from collections.abc import Callable
@@ -100,7 +100,7 @@ def replication_options(chance: Random, sync_flush: bool, least: int) -> Replica
 
 
 class GroupInjector(Injector):
-    """Faults that strike whoever has a role at that moment."""
+    """Faults that hit the broker that has a role at that moment."""
 
     def _master(self) -> str | None:
         """The broker that may acknowledge, or else the one that was told to lead last."""

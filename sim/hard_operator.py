@@ -1,8 +1,9 @@
-"""What a person does for a group without controllers whose logs do not fit (ADR 0050).
+"""A simulated operator of a group without controllers whose logs diverged (ADR 0050).
 
-Nothing is cut by itself, and a master whose disk is new must not be started beside a slave that has
-the log. So somebody does what the broker's line says: where a replica has all that the master has,
-and more, the two exchange their places, and the other store goes; otherwise the replica's goes.
+No log is truncated automatically, and a master with a new disk must not be started together with a
+slave that has the log. The operator follows the broker's log message: where a replica has the whole
+log of the master and more, the two exchange roles and the master's store is moved away; otherwise
+the replica's store is.
 """
 
 from collections.abc import Iterable

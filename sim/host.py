@@ -1,4 +1,4 @@
-"""A machine of the simulated world: a clock, a disk, and at most one process on it."""
+"""A simulated machine: a clock, a disk, and at most one process."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Process(Protocol):
-    """What runs on a host; a new one is made at each start."""
+    """A process on a host; each start creates a new one."""
 
     def wake(self, now: int) -> int | None:
         """Do what is due at `now` (ms, monotonic); the next deadline, None for none."""
@@ -23,7 +23,9 @@ class Process(Protocol):
 
 
 class Host:
-    """Events are given to the incarnation they were meant for; a paused host gets them later."""
+    """A machine; events go to the process they were meant for, and a paused host gets them
+    later.
+    """
 
     def __init__(self, world: "World", name: str, boot: Callable[["Host"], Process]) -> None:
         self.world = world

@@ -1,7 +1,8 @@
-"""A broker whose log is a number: its membership is the product's, its data are pretended.
+"""A simulated broker without a log: its membership is the product's, its log is only a number.
 
-For the controllers' world: the master's log grows, followers that reach it follow after a while,
-the set is proposed and altered at random but honestly: a follower joins only when it has all.
+It is used in the world of controllers: the master's log grows, followers catch up after a while,
+and the sync-state set is proposed and changed at random, but correctly: a follower joins it only
+with the whole log.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ GRACE_MS = 400
 
 @dataclass(frozen=True)
 class LightProposal:
-    """A `SetProposal` in all that membership asks of one."""
+    """Has the attributes of a `SetProposal` that membership uses."""
 
     members: frozenset[int]
     epoch: int
@@ -33,7 +34,9 @@ class LightProposal:
 
 
 class LightBroker(Member):
-    """Keeps (epoch, end) on disk; acknowledges to nobody, but says when it might."""
+    """Stores (epoch, end) on disk; acknowledges no sends, but reports when it would be allowed
+    to.
+    """
 
     def __init__(self, cluster: "Cluster", host: Host) -> None:
         saved = host.disk.read_file("log")
@@ -43,7 +46,7 @@ class LightBroker(Member):
         self.members: frozenset[int] = frozenset()
         self.set_epoch = 0
         self.seen: dict[int, tuple[int, int]] = {}
-        """Follower's id -> (end of its log, when heard)."""
+        """Follower's id -> (end of its log, when it was reported)."""
         self.step_at = host.now
         super().__init__(cluster, host, clean_start=host.last_boot == host.power_cuts)
         self.note_start()
@@ -73,13 +76,13 @@ class LightBroker(Member):
     def next_deadline(self) -> int | None:
         return min(self.membership.next_deadline(), self.step_at)
 
-    # A pretended log ------------------------------------------------------------------------------
+    # Simulated log --------------------------------------------------------------------------------
 
     def save(self) -> None:
         self.host.disk.write_file("log", msgspec.json.encode(self.log))
 
     def step(self, now: int) -> None:
-        """The master writes and looks at its set; followers fetch."""
+        """Append as master and check the sync-state set; fetch as follower."""
         if self.may_acknowledge(now):
             self.world.tell("may_acknowledge", self)
             self.log = (self.epoch, self.log[1] + self.world.streams["log"].randrange(3))
@@ -101,7 +104,7 @@ class LightBroker(Member):
             self.perform(self.membership.propose(proposal, now))
 
     def _fetch(self) -> None:
-        """Ask the master's log over the network; it hears of ours by that."""
+        """Fetch the master's log over the network; the request reports the end of our log."""
         role = self.membership.role
         assert role is not None
         assert not isinstance(role, BecomeMaster)
@@ -127,11 +130,11 @@ class LightBroker(Member):
         self.members, self.set_epoch = members, set_epoch
 
     def proposal_failed(self, effect: ProposalFailed) -> None:
-        """The next look proposes anew."""
+        """Do nothing: the next check proposes again."""
 
 
 def answer(master: Host, follower: Host, mine: tuple[int, int, int]) -> None:
-    """At the master: note who fetches, send the log's end."""
+    """Run at the master: record the follower and send the log's end."""
     process = master.process
     if isinstance(process, LightBroker) and process.may_acknowledge(master.now):
         number, end, epoch = mine

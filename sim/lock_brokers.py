@@ -1,6 +1,8 @@
-"""A broker of a plain group with strict locks: the product's cores of locks, standing in, and
-registering, on one simulated host. It has no log: roles change as with skipPreOnline=true, which
-lets a master and its stand-in meet.
+"""A simulated broker with strict queue locks, in a group without controllers.
+
+It combines the product's cores for locks, acting master and registration on one simulated host. It
+has no log: roles change as with skipPreOnline=true, so that a master and an acting master can
+exist at the same time.
 """
 
 from collections.abc import Mapping
@@ -248,7 +250,7 @@ class LockBroker:
         return Reply(header=header, body=encode_body(LockBatchResponse(held)))
 
     def save(self) -> None:
-        """Before an answer leaves (INV-31)."""
+        """Save changed tables before an answer is sent (INV-31)."""
         save_dirty(self.host.disk, (self.locks,))
 
     def _unlock(self, command: Command) -> None:
@@ -267,7 +269,7 @@ class LockBroker:
             locks.unlock(group, wanted.mq_set, client, attempt)
 
     def members(self) -> Mapping[int, str]:
-        """Hosts of the other members, by id."""
+        """Return the hosts of the other members, by id."""
         others = self.acting.view.others()
         return {number: self.history.host_at(address) for number, address in others.items()}
 
@@ -292,7 +294,7 @@ class LockBroker:
 
 
 class _Locking:
-    """One client's request under way, as `LockVotes` drives it."""
+    """One lock request of a client in progress, as `LockVotes` processes it."""
 
     def __init__(
         self, broker: LockBroker, wanted: LockBatchRequest, command: Command, session: Session
@@ -310,7 +312,7 @@ class _Locking:
         self._over = False
 
     def ask(self) -> None:
-        """One ballot; raises `EnvironmentFault` when the own votes cannot be saved."""
+        """Start a ballot; raises `EnvironmentFault` when the own votes cannot be saved."""
         broker, asking = self._broker, self._asking
         self._members, self._over = broker.members(), False
         attempt = self._attempt = broker.next_attempt()
@@ -348,7 +350,7 @@ class _Locking:
         return heard, lambda _lost: heard(None)
 
     def _look(self) -> None:
-        """Answer the client, or try again, once the ballot is decided."""
+        """When the ballot is decided, answer the client or try again."""
         broker, asking = self._broker, self._asking
         if not asking.ballot.decided:
             return

@@ -1,8 +1,8 @@
-"""Ordered consumers in all that concerns locks: they lock, renew, unlock, and commit.
+"""Simulated ordered consumers that lock, renew and unlock queues, and commit offsets.
 
-What one believes is the most that a client of any kind may: an answer that came within a second
-gives 60 s, counted from the answer on its own clock (ADR 0052). What it began to work at it commits
-when it is done, whether or not it holds the lock still, as stock clients do; so does one that was
+A consumer believes that it holds a queue for the longest time that any client may: an answer within
+a second gives 60 s from the answer on its own clock (ADR 0052). Work that it has begun is committed
+when it is done, whether or not the lock is still held, as stock clients do; so does one that was
 paused.
 """
 
@@ -31,7 +31,7 @@ CONSUMERS = "G"
 
 
 class LockClient:
-    """One process; started anew it is another client."""
+    """One consumer process; after a restart it is another client."""
 
     def __init__(self, history: "LocksHistory", host: Host) -> None:
         self.history = history
@@ -44,18 +44,18 @@ class LockClient:
         self.route_at = host.now
         self.next_at = host.now
         self.until: dict[MessageQueue, int] = {}
-        """Until when it believes to hold a queue, on its own clock."""
+        """By queue: until when it believes to hold the lock, on its own clock."""
         self.renew_at: dict[MessageQueue, int] = {}
         self.asked = 0
         self.given_back: dict[MessageQueue, int] = {}
-        """Answers to questions up to that number are not looked at."""
+        """By queue: answers to requests up to this number are ignored."""
 
     def state_line(self) -> str:
         held = {queue.queue_id: until - self.host.now for queue, until in self.until.items()}
         return f"{self.name} of {self.master or 'nobody'} holds {held}"
 
     def request(self, command: Command, session: Session) -> None:
-        """Nobody asks a client."""
+        """Do nothing: clients get no requests."""
 
     def session_closed(self, session: Session) -> None: ...
 
@@ -77,7 +77,7 @@ class LockClient:
         return self.until.get(queue, now) > now
 
     def _step(self, now: int) -> None:
-        """Renew what is due, else something drawn."""
+        """Renew the locks that are due, else do a random step."""
         due = [queue for queue, at in self.renew_at.items() if now >= at]
         if due:
             for queue in due:
@@ -142,7 +142,7 @@ class LockClient:
         broker: str,
         now: int,
     ) -> None:
-        """A renewal that fails ends nothing: the lock of before lives on."""
+        """Record the granted locks; after a failed renewal the earlier lock stays valid."""
         for queue in asked:
             if queue in held and number > self.given_back.get(queue, 0):
                 self.until[queue] = max(now + LIFE_MS, self.until.get(queue, 0))
@@ -153,7 +153,7 @@ class LockClient:
                 self.renew_at.pop(queue, None)
 
     def _unlock(self, queue: MessageQueue) -> None:
-        """It stops before it says so."""
+        """Stop working on the queue, then send the unlock."""
         self.until.pop(queue, None)
         self.renew_at.pop(queue, None)
         self.given_back[queue] = self.asked
@@ -164,7 +164,7 @@ class LockClient:
             self.rpc.call(self.master, command, SECOND, lambda _answer: None, lambda _lost: None)
 
     def _work(self, queue: MessageQueue) -> None:
-        """Handle what is there, and commit."""
+        """Process the available messages, and commit."""
         slow = self.chance.randrange(10) == 0
         after_ms = self.chance.randrange(100_000 if slow else 1_000)
         self.world.after(after_ms * MS, "done", lambda: self._commit(queue), self.host)

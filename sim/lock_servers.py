@@ -1,4 +1,4 @@
-"""A name server: the product's tables and handlers on one simulated host, without its socket."""
+"""A simulated name server: the product's tables and handlers on one host, without sockets."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Connection:
-    """What the handlers use of a connection."""
+    """The parts of a connection that the handlers use."""
 
     def __init__(self, session: Session) -> None:
         self.id = session.id
@@ -35,7 +35,7 @@ class _Connection:
 
 
 class NameServerProcess:
-    """It keeps nothing over a restart but the time at which it began."""
+    """A name server process; after a restart it keeps only its start time."""
 
     def __init__(self, history: "LocksHistory", host: Host) -> None:
         self.history = history

@@ -1,8 +1,8 @@
-"""Strict queue locks of a group without controllers, while its name servers disagree.
+"""A world for strict queue locks in a group without controllers, whose name servers disagree.
 
-One master, one to four slaves of which one stands in, one to three name servers, and ordered
-consumers. Times are the product's own; what is drawn are faults that last longer than locks live.
-Shows INV-31, INV-34 for stand-ins, and INV-35 for locks: after the heal they are given out again.
+It has one master, one to four slaves of which one becomes acting master, one to three name servers,
+and ordered consumers. Timeouts are the product's own; the random faults last longer than locks.
+Checks INV-31, INV-34 for acting masters, and INV-35 for locks: after the heal, locks are granted.
 """
 
 from collections.abc import Callable
@@ -49,18 +49,22 @@ KINDS = {
     "sync_error": 1,
 }
 DRIFT_PPM_MAX = 29_000
-"""Two clocks differ by less than the 6 per cent that votes outlive beliefs (ADR 0052)."""
+"""Two clocks differ by less than the 6 % by which votes outlast beliefs (ADR 0052)."""
 NOT_ACTIVE_MS = 10_000
 TOGETHER_MS = 14_000
-"""A stand-in that is cut off ceases after `NOT_ACTIVE_MS`; then clocks, polls and a slow net."""
+"""An acting master that is cut off stops after `NOT_ACTIVE_MS`, plus clock drift, polls and
+network.
+"""
 LIVENESS_US = 180 * SECOND
 CALM_US = 40 * MS
-"""The slowest network after the heal: four of its ways must fit into the second of a client."""
+"""The slowest network after the heal: four messages must fit into a client's timeout of one
+second.
+"""
 PORT = 10911
 
 
 class LockInjector(Injector):
-    """Adds faults of the group's own."""
+    """Adds faults for a group without controllers."""
 
     def __init__(self, history: "LocksHistory") -> None:
         super().__init__(history.world, history.net)
@@ -73,14 +77,14 @@ class LockInjector(Injector):
         return self._pause(replace(fault, hosts=self._history.broker_names[:1]))
 
     def _cut_master_off(self, fault: Fault) -> Callable[[], None]:
-        """From name servers, and by size from the slave that will stand in; clients reach it."""
+        """Cut the master off from name servers, and maybe from slaves; clients still reach it."""
         brokers = self._history.broker_names
         others = [*self._history.server_names, *brokers[1 : 1 + fault.size % 3]]
         ways = [(brokers[0], other) for other in others]
         return self._cut_ways([*ways, *((b, a) for a, b in ways)])
 
     def _part_servers(self, fault: Fault) -> Callable[[], None]:
-        """Each name server loses brokers of its own; to whom it is lost is the size's to say."""
+        """Cut each name server off from its own random set of brokers."""
         chance = Random(f"{self.world.seed}:{fault.number}")
         ways = [
             (server, broker)
@@ -92,7 +96,7 @@ class LockInjector(Injector):
 
 
 class LocksHistory:
-    """Some minutes of one group."""
+    """A few minutes of one group."""
 
     def __init__(self, plan: Plan) -> None:
         sizes = Random(f"{plan.seed}:sizes")
@@ -162,7 +166,7 @@ class LocksHistory:
     def schedule(self) -> list[str]:
         return [str(fault) for fault in self.faults]
 
-    # Playing ------------------------------------------------------------------------------------
+    # Course of a history ------------------------------------------------------------------------
 
     def play(self) -> None:
         world = self.world
@@ -180,7 +184,9 @@ class LocksHistory:
         world.finish()
 
     def is_well(self, healed_us: int) -> bool:
-        """The master alone serves, every client knows it, every queue was locked since the heal."""
+        """Return whether only the master serves, all clients know it, and all queues were locked
+        since.
+        """
         hosts = self.world.hosts
         if self.world.touched is None or self.world.touched.name not in self.client_names:
             return False

@@ -1,9 +1,9 @@
-"""An asyncio loop whose turns, timers and bytes are events of the world: services run as they are.
+"""A simulated asyncio event loop: turns, timers and bytes are events of the world.
 
-One loop a process. What becomes ready in one event runs in the next, in order; timers and bytes are
-events of their own. A callback that raises, or a task that fails and is asked by nobody, ends the
-history. Names are found by address; there is no thread, no file descriptor and no clock but the
-host's.
+The product's services run on it unchanged; each process has one loop. Callbacks that become ready
+in one event run in the next, in order; timers and bytes are separate events. A callback that
+raises, or a failed task whose error nobody reads, ends the history. Host names are looked up by
+address. There are no threads, no file descriptors, and no clock other than the host's.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from sim.world import SECOND, World
 
 Factory = Callable[[], Any]
 PRUNE = 256
-"""Tasks that are over are looked at whenever so many were begun."""
+"""Finished tasks are checked each time so many tasks were started."""
 
 
 class Handle:
-    """A call that may be taken back; what `call_soon` and `call_at` give."""
+    """A call that can be cancelled, as returned by `call_soon` and `call_at`."""
 
     __slots__ = ("args", "call", "context", "off", "when_s")
 
@@ -55,7 +55,7 @@ class Handle:
 
 
 class SimLoop(asyncio.AbstractEventLoop):
-    """The loop of one process on `host`; `places` says which host has an IP address."""
+    """The event loop of one process on `host`; `places` maps IP addresses to hosts."""
 
     def __init__(self, net: Net, host: Host, places: dict[str, str]) -> None:
         self.net = net
@@ -63,13 +63,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.world: World = net.world
         self.places = places
         self.listeners: dict[int, Callable[[Stream], None]] = {}
-        """By port: takes a stream that was opened to it."""
+        """By port: the function that accepts a new stream."""
         self.faults: list[str] = []
-        """What nobody caught."""
+        """Exceptions that nobody caught."""
         self.violation: Violation | None = None
-        """What a checker found inside, whoever caught it there."""
+        """A checker's violation, even if a task caught the exception."""
         self.readable: dict[int, Callable[[], bool]] = {}
-        """By number of a socket: whether there is something to read."""
+        """By socket number: whether there is data to read."""
         self._readers: dict[int, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
         self._poked: set[int] = set()
         self._numbers = 0
@@ -119,19 +119,19 @@ class SimLoop(asyncio.AbstractEventLoop):
             self.run(handle.run)
 
     def run(self, call: Callable[..., Any], *args: Any) -> None:
-        """Call it as this loop would."""
+        """Run a call with this loop as the running one."""
         events._set_running_loop(self)
         try:
             call(*args)
         finally:
             events._set_running_loop(None)
         if not self.host.disk.is_on:
-            raise PowerCut  # a task may have kept it to itself
+            raise PowerCut  # a task may have caught it
         if self.violation is not None or self.faults:
             self.complain()
 
     def complain(self) -> None:
-        """Raise what was found, if anything was."""
+        """Raise the violation or the fault that was recorded, if any."""
         if self.violation is not None:
             raise self.violation
         if self.faults:
@@ -152,13 +152,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         return task
 
     def begin(self, coro: Coroutine[Any, Any, None]) -> None:
-        """A task that nobody waits for."""
+        """Start a task that nobody waits for."""
         self.create_task(coro)
 
     def _forget_ended_tasks(self) -> None:
-        """As `look_at_tasks`, but judge only after the callbacks of the ended tasks have run.
+        """Drop finished tasks, but check them only after their callbacks have run.
 
-        A task that failed in this turn has callbacks that are still to run: they ask for its error.
+        A task that failed in this turn has callbacks that have yet to run and that read its error.
         """
         ended = [task for task in self._tasks if task.done()]
         self._tasks = [task for task in self._tasks if not task.done()]
@@ -166,7 +166,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             self.call_soon(self._judge, ended)
 
     def look_at_tasks(self) -> None:
-        """Forget those that are over; one whose failure nobody asked for is a fault."""
+        """Drop finished tasks; a failed one whose error nobody read is a fault."""
         self._judge(self._tasks)
         self._tasks = [task for task in self._tasks if not task.done()]
 
@@ -181,7 +181,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                 self.faults.append(f"a task failed: {type(error).__name__}: {error}")
 
     def bury(self) -> None:
-        """The history is over: end what stands still in its tasks, unheard."""
+        """Close the unfinished tasks at the end of the history, ignoring their errors."""
         events._set_running_loop(None)
         for task in self._tasks:
             if not task.done():
@@ -210,7 +210,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     # Connections --------------------------------------------------------------------------------
 
     def listen(self, port: int, factory: Callable[[], Any]) -> "SimServer":
-        """Accept whoever comes to a port, until what this gives is closed."""
+        """Accept all connections to a port, until the returned server is closed."""
 
         def accept(stream: Stream) -> None:
             SimTransport(self, stream, 1, factory())
@@ -226,9 +226,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         return SimTransport(self, stream, 0, protocol), protocol
 
     async def open(self, address: str, port: int) -> Stream:
-        """A stream to a port; `ConnectionRefusedError` without a process, silence behind a cut.
+        """Open a stream to a port; raises `ConnectionRefusedError` when no process listens.
 
-        As TCP does it is tried again for as long as somebody waits.
+        A cut gives no answer. As with TCP, the connection is retried as long as the caller waits.
         """
         made: asyncio.Future[Stream] = self.create_future()
 
@@ -251,10 +251,10 @@ class SimLoop(asyncio.AbstractEventLoop):
         knock()
         return await made
 
-    # Sockets of the plain kind ------------------------------------------------------------------
+    # Plain sockets ------------------------------------------------------------------------------
 
     def new_number(self, readable: Callable[[], bool]) -> int:
-        """A number for a socket, as its file descriptor."""
+        """Return a number for a socket, in place of its file descriptor."""
         self._numbers += 1
         self.readable[self._numbers] = readable
         return self._numbers
@@ -267,14 +267,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self._readers.pop(fd, None) is not None
 
     def add_writer(self, fd: Any, callback: Any, *args: Any) -> None:
-        """Every socket takes everything."""
+        """Call the writer in the next turn: every socket is always writable."""
         self.call_soon(callback, *args)
 
     def remove_writer(self, fd: Any) -> bool:
         return True
 
     def poke(self, fd: int) -> None:
-        """Something came: call the reader in the next turn."""
+        """Data arrived: call the reader in the next turn."""
         if fd in self._readers and fd not in self._poked and self.readable[fd]():
             self._poked.add(fd)
             self.call_soon(self._read, fd)
@@ -288,7 +288,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
 
 def _accept(port: int, stream: Stream) -> None:
-    """At the target: hand the stream to whoever listens on the port."""
+    """Run at the target: pass the stream to the listener of the port."""
     loop: SimLoop | None = getattr(stream.hosts[1].process, "loop", None)
     take = None if loop is None else loop.listeners.get(port)
     if loop is None or take is None:
@@ -298,7 +298,7 @@ def _accept(port: int, stream: Stream) -> None:
 
 
 class SimServer:
-    """A port that is listened on."""
+    """A port that accepts connections."""
 
     def __init__(self, loop: SimLoop, port: int) -> None:
         self._loop, self._port = loop, port
@@ -308,7 +308,7 @@ class SimServer:
 
 
 class SimTransport(asyncio.Transport):
-    """A stream's end under a `BufferedProtocol`."""
+    """One end of a stream as a transport for a `BufferedProtocol`."""
 
     def __init__(self, loop: SimLoop, stream: Stream, end: int, protocol: Any) -> None:
         super().__init__()
@@ -358,7 +358,7 @@ class SimTransport(asyncio.Transport):
             self._stream.send(self._end, bytes(data))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """There is always room."""
+        """Do nothing: a write never blocks."""
 
     def get_write_buffer_size(self) -> int:
         return 0
@@ -380,5 +380,5 @@ class SimTransport(asyncio.Transport):
 
 
 def _is_unheard(task: asyncio.Task[Any]) -> bool:
-    """Whether the task failed and nobody has asked for its error."""
+    """Return whether the task failed and its error was not read."""
     return task.done() and not task.cancelled() and getattr(task, "_log_traceback", False)

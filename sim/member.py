@@ -1,7 +1,7 @@
-"""A broker's process as far as its membership goes: the product's core, its files, its requests.
+"""The membership part of a simulated broker process: the product's core, its files, its requests.
 
-What roles mean is left to subclasses: `sim.light` has a log that is only a number, `sim.brokers`
-the real store and replication.
+Subclasses implement the roles: `sim.light` has a log that is only a number, `sim.brokers` the real
+store and replication.
 """
 
 from abc import ABC, abstractmethod
@@ -43,7 +43,7 @@ CLUSTER, GROUP = "C", "g"
 
 
 class Member(ABC):
-    """One process of one broker; made anew at each start."""
+    """One process of one broker; each start creates a new object."""
 
     def __init__(self, cluster: "Cluster", host: Host, *, clean_start: bool) -> None:
         self.cluster = cluster
@@ -75,10 +75,10 @@ class Member(ABC):
         self.rpc.on_closed = self._closed
 
     def note_start(self) -> None:
-        """As `build.note_start` does: an unclean start is remembered until the controllers know."""
+        """Record an unclean start until the controllers know of it, like `build.note_start`."""
         self.host.last_boot = self.host.power_cuts if self.options.clean_start else None
 
-    # What subclasses bring --------------------------------------------------------------------
+    # Implemented by subclasses ----------------------------------------------------------------
 
     @abstractmethod
     def wake(self, now: int) -> int | None: ...
@@ -91,7 +91,7 @@ class Member(ABC):
 
     @abstractmethod
     def become(self, switch: Switch, done: Callable[[Exception | None], None]) -> None:
-        """Take the role, then call `done`; what it raises is why it cannot be taken."""
+        """Take the role, then call `done` with None, or with the error that prevents it."""
 
     @abstractmethod
     def fenced(self, reason: str) -> None: ...
@@ -103,18 +103,18 @@ class Member(ABC):
     def proposal_failed(self, effect: ProposalFailed) -> None: ...
 
     def replicas_told(self, ids: frozenset[int]) -> None:  # noqa: B027
-        """For those whose followers are asked for their ids."""
+        """Hook for subclasses whose followers are asked for their ids."""
 
     def floor_changed(self, floor: int) -> None:  # noqa: B027
-        """For those who count replicas."""
+        """Hook for subclasses that count replicas."""
 
-    # Membership's effects -----------------------------------------------------------------------
+    # Effects of membership ----------------------------------------------------------------------
 
     def begin(self) -> None:
         self.perform(self.membership.start(self.host.now, self.host.wall))
 
     def perform(self, effects: list[Effect]) -> None:
-        """Carry out in order; what a step leads to comes behind the rest."""
+        """Carry out effects in order; effects of a step come after the remaining ones."""
         for effect in effects:
             if isinstance(effect, SendCommand):
                 self._ask(effect)
@@ -139,7 +139,9 @@ class Member(ABC):
                 return
 
     def _save(self, effect: Effect) -> bool:
-        """Whether it is on the device; a process that cannot say who it is ends."""
+        """Write a file and return whether that succeeded; a process without a stored identity
+        ends.
+        """
         try:
             self._put_file(effect)
         except EnvironmentFault:
@@ -200,13 +202,13 @@ class Member(ABC):
             self.perform(self.membership.notified(self.host.now))
 
     def session_closed(self, session: Session) -> None:  # noqa: B027
-        """Controllers come and go."""
+        """Do nothing: connections of controllers may close at any time."""
 
     def look_at_clocks(self) -> None:
-        """As the service does at each tick and before each acknowledgement."""
+        """Check the clocks, as the service does at each tick and before each acknowledgement."""
         self.membership.look_at_clocks(self.host.now, self.host.wall)
 
-    # What checkers ask --------------------------------------------------------------------------
+    # Read by checkers ---------------------------------------------------------------------------
 
     def may_acknowledge(self, now: int) -> bool:
         return self.membership.is_master and self.membership.lease.valid(now)

@@ -1,7 +1,7 @@
-"""Safeguards of what a broker moves on later, and of the sync-state set, taken out of one process,
-one at a time (INV-92).
+"""Mutants: functions that remove one safeguard of a broker process, to test the checkers (INV-92).
 
-Each is a function that spoils a new process before it runs; the product knows nothing of it.
+The safeguards concern messages that a broker moves on later, and the sync-state set. Each function
+changes a new process before it runs; the product has no code for this.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 
 def outlet_advances_after_ack(broker: "SecondaryBroker") -> None:
-    """What is appended counts as kept at once, by the device and by replicas."""
+    """Appended messages count as stored at once, on disk and at replicas."""
     broker.owned.when_kept = lambda _end, done: done(True)  # type: ignore[method-assign]
 
 
 def put_once(broker: "SecondaryBroker") -> None:
-    """What was appended and is not held in time is put again."""
+    """A message that is appended but not stored in time is appended again."""
     pending_writes = broker.owned.pending_writes
     pending_writes.wait = pending_writes._kept  # type: ignore[method-assign]
 
 
 def timer_tries_again(broker: "SecondaryBroker") -> None:
-    """A delivery that failed counts as made (rocketmq#7927)."""
+    """A failed delivery counts as successful (rocketmq#7927)."""
     core = broker.timer.driver.core
     settled = core.batch_put
 
@@ -53,18 +53,18 @@ def timer_tries_again(broker: "SecondaryBroker") -> None:
 
 
 def transaction_asks_the_log(broker: "SecondaryBroker") -> None:
-    """A half message of another master's time is believed to be open."""
+    """A half message from another master's time counts as open."""
     broker.owned.transactions._context.is_over = lambda *_: False  # type: ignore[method-assign]
 
 
 def transaction_progress_is_read_back(broker: "SecondaryBroker") -> None:
-    """Both queues count as done as far as they were read."""
+    """Both transaction queues count as processed up to where they were read."""
     core = broker.owned.transactions._context.core
     core.progress = lambda: OpProgress(core.seen, core.op_at)  # type: ignore[method-assign]
 
 
 def pop_acks_are_kept(broker: "SecondaryBroker") -> None:
-    """An acknowledgement is answered as taken though it was not kept, as by RocketMQ."""
+    """An acknowledgement is confirmed though it was not stored, as in RocketMQ."""
     pop = broker.owned.pop
     ack = pop.ack
 
@@ -83,7 +83,7 @@ def pop_acks_are_kept(broker: "SecondaryBroker") -> None:
 
 
 def pop_offset_waits(broker: "SecondaryBroker") -> None:
-    """The group's offset moves when messages are handed out, as in RocketMQ."""
+    """The group's offset advances when messages are handed out, as in RocketMQ."""
     pop = broker.owned.pop
     keep = pop.keep
 
@@ -97,7 +97,7 @@ def pop_offset_waits(broker: "SecondaryBroker") -> None:
 
 
 def pop_windows_in_order(broker: "SecondaryBroker") -> None:
-    """A window that is safe is committed though one before it is not."""
+    """A complete window is committed before an earlier incomplete one."""
     windows = broker.owned.pop.windows
     settled = windows.offset_to_commit
 
@@ -110,7 +110,7 @@ def pop_windows_in_order(broker: "SecondaryBroker") -> None:
 
 
 def pop_progress_waits(broker: "SecondaryBroker") -> None:
-    """The revive queue counts as done as far as it was read."""
+    """The revive queue counts as processed up to where it was read."""
     driver = broker.owned.pop.driver
     keep = driver._keep
 
@@ -122,7 +122,7 @@ def pop_progress_waits(broker: "SecondaryBroker") -> None:
 
 
 def pop_copies_know(broker: "SecondaryBroker") -> None:
-    """A check point that is done is forgotten while its copy is on the way."""
+    """A finished check point is forgotten while its copy is being written."""
     driver = broker.owned.pop.driver
     start = driver.start
 
@@ -144,7 +144,7 @@ def _forget_early(core: Revive) -> None:
 
 
 def pop_time_is_monotonic(broker: "SecondaryBroker") -> None:
-    """Invisible times are over when the wall clock says so (rocketmq#7914)."""
+    """Invisible times end by the wall clock (rocketmq#7914)."""
     driver, clock = broker.owned.pop.driver, broker.owned.clock
     start = driver.start
     base = clock.wall_ms() - clock.now_ms()
@@ -166,12 +166,12 @@ def pop_time_is_monotonic(broker: "SecondaryBroker") -> None:
 
 
 def pop_drops_with_its_topic(broker: "SecondaryBroker") -> None:
-    """What is under way in a queue goes on when its topic is deleted."""
+    """Messages in flight in a queue stay so when its topic is deleted."""
     broker.owned.pop.windows.drop = lambda unwanted: None  # type: ignore[method-assign]
 
 
 def pop_knows_what_is_gone(broker: "SecondaryBroker") -> None:
-    """What is not in its queue is looked for again and again (rocketmq#8479)."""
+    """A message that is not in its queue is searched for again and again (rocketmq#8479)."""
     driver = broker.owned.pop.driver
     find = driver._find
 
@@ -183,17 +183,17 @@ def pop_knows_what_is_gone(broker: "SecondaryBroker") -> None:
 
 
 def order_one_batch_out(broker: "SecondaryBroker") -> None:
-    """The next batch of a queue is given while one is out."""
+    """The next batch of a queue is handed out while another one is in flight."""
     broker.owned.pop.orders.blocked = lambda *_: False  # type: ignore[method-assign]
 
 
 def order_leaves_out_acked(broker: "SecondaryBroker") -> None:
-    """What is acknowledged of a batch is handed out again with the rest of it."""
+    """Acknowledged messages of a batch are handed out again together with its rest."""
     broker.owned.pop.orders.done_with = lambda key: frozenset()  # type: ignore[method-assign]
 
 
 def order_known_first(broker: "SecondaryBroker") -> None:
-    """Consumers are told before the replicas know of it (ADR 0055)."""
+    """Consumers get a batch before the replicas know of it (ADR 0055)."""
 
     def at_once(_code: int, _now: int, done: Callable[[], None], _count: int | None = None) -> None:
         done()
@@ -202,7 +202,7 @@ def order_known_first(broker: "SecondaryBroker") -> None:
 
 
 def order_acks_of_its_batch(broker: "SecondaryBroker") -> None:
-    """An acknowledgement counts whichever batch it is of, as in RocketMQ after a crash."""
+    """An acknowledgement counts for any batch, as in RocketMQ after a crash."""
     orders = broker.owned.pop.orders
     ack = orders.ack
 
@@ -214,12 +214,12 @@ def order_acks_of_its_batch(broker: "SecondaryBroker") -> None:
 
 
 def order_settles_first(broker: "SecondaryBroker") -> None:
-    """Batches and offsets stay as they were copied, each by itself (ADR 0055)."""
+    """Batches and offsets are used as they were copied, each independently (ADR 0055)."""
     broker.owned.pop.apply_committed_orders = lambda now, wall: None  # type: ignore[method-assign]
 
 
 def order_told_by_who_leads(broker: "SecondaryBroker") -> None:
-    """Replicas copy batches from whoever has the address of their master (ADR 0055)."""
+    """Replicas copy batches from any process at the address of their master (ADR 0055)."""
     by_table, owned = broker._by_table, broker.owned
 
     def told(command: Command, session: "WatchedSession") -> None:
@@ -259,7 +259,7 @@ MUTANTS: dict[str, Callable[["SecondaryBroker"], None]] = {
 
 
 def silence_decides_nothing(node: ReplicationNode) -> None:
-    """A question about the set that nobody answered counts as refused."""
+    """A proposal of the sync-state set without an answer counts as refused."""
 
     def spoil(in_sync: InSync) -> None:
         failed = in_sync.proposal_failed
@@ -273,7 +273,7 @@ def silence_decides_nothing(node: ReplicationNode) -> None:
 
 
 def new_links_begin_anew(node: ReplicationNode) -> None:
-    """What a follower acknowledged over its last link counts on the next one."""
+    """A follower's acknowledgement on its last link counts on the next one."""
 
     def spoil(in_sync: InSync) -> None:
         plain = in_sync.linked
@@ -291,7 +291,7 @@ def new_links_begin_anew(node: ReplicationNode) -> None:
 
 
 def _with_each_set(node: ReplicationNode, spoil: Callable[[InSync], None]) -> None:
-    """Spoil the set of each epoch in which `node` is master."""
+    """Change the sync-state set of each epoch in which `node` is master."""
     start = node.start_master
 
     def started(*arguments: Any) -> None:
@@ -308,14 +308,14 @@ REPLICATION_MUTANTS: dict[str, Callable[[ReplicationNode], None]] = {
 
 
 def pre_online_version_check(process: "BrokerProcess") -> None:
-    """A broker that comes back takes nothing over: its own tables count as the newest."""
+    """A returning broker copies nothing: its own tables count as the newest."""
     back = process.member.pre_online
     if back is not None:
         back._merge.merge_table = lambda _table, _body, _wall: None  # type: ignore[method-assign]
 
 
 def escape_advances_after_ack(process: "BrokerProcess") -> None:
-    """What goes to another group counts as held there before it is sent."""
+    """A message for another group counts as stored there before it is sent."""
     escape = process.watched.escape
     plain = escape.put
 
@@ -327,18 +327,20 @@ def escape_advances_after_ack(process: "BrokerProcess") -> None:
 
 
 def slaves_copy_offsets(process: "BrokerProcess") -> None:
-    """A slave asks for its master's offsets, and keeps none of them."""
+    """A slave requests its master's offsets, but does not apply them."""
     tables = process.member.sync.core._tables
     tables.apply_offsets = lambda _body, *, delta: None  # type: ignore[method-assign]
 
 
 def ended_are_handed_over(process: "BrokerProcess") -> None:
-    """What a stand-in ended while an older transaction is open, nobody is told (ADR 0063)."""
+    """Transactions that an acting master ended are not reported while an older one is open (ADR
+    0063).
+    """
     process.node.offsets.note_ended = lambda _origin, _mark: None  # type: ignore[method-assign]
 
 
 def sends_wait_for_copies(process: "BrokerProcess") -> None:
-    """A SYNC_MASTER answers before its slaves have what was sent."""
+    """A SYNC_MASTER answers before its slaves have the message."""
     replication = process.member.replication
 
     def at_once(_offset: int, _deadline_at_ms: int, done: Callable[[AckStatus], None]) -> None:
@@ -357,4 +359,4 @@ ACTING_MUTANTS: dict[str, Callable[["BrokerProcess"], None]] = {
         sends_wait_for_copies,
     )
 }
-"""Those of groups without controllers (the worlds `acting` and `hard`)."""
+"""Mutants of groups without controllers (the worlds `acting` and `hard`)."""

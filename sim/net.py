@@ -1,10 +1,10 @@
-"""The simulated network: messages that may be lost, streams that may not.
+"""The simulated network: messages that may be lost, and reliable streams (TCP).
 
-A message goes from host to host with a drawn delay; it may be lost, doubled, or cut off. A stream
-keeps order and bytes: what a cut holds back arrives after the cut heals. A killed process resets
-its streams, behind what it wrote, which its machine goes on sending; a machine without power says
-nothing more, not even what a cut holds back, and resets what arrives once it is back. Nothing
-arrives over a stream that broke.
+A message goes from host to host with a random delay; it may be lost, duplicated or cut off. A
+stream keeps its order and all bytes: what a cut holds back arrives after the cut heals. When a
+process is killed, its streams are reset after the bytes that it wrote, which its machine still
+sends. A machine without power sends nothing more, not even bytes held back by a cut, and resets
+streams once it is back. Nothing arrives on a broken stream.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ Deliver = Callable[[], None]
 
 @dataclass
 class Weather:
-    """What the network is like; the faults change it."""
+    """Properties of the network, which faults change."""
 
     delay_min_us: int = 200
     delay_max_us: int = 2 * MS
     loss_permille: int = 0
     double_permille: int = 0
     resend_us: int = 200 * MS
-    """How long after a cut healed a stream goes on."""
+    """The time (µs) after which a stream continues when a cut heals."""
 
 
 class Net:
@@ -44,7 +44,7 @@ class Net:
     # Faults -----------------------------------------------------------------------------------
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing passes from `source` to `target` until as many calls of `heal`."""
+        """Block all traffic from `source` to `target` until as many calls of `heal`."""
         self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
 
     def heal(self, source: str, target: str) -> None:
@@ -63,7 +63,7 @@ class Net:
         self._slow.clear()
 
     def slow(self, source: str, target: str, extra_us: int) -> None:
-        """Everything on that way takes up to `extra_us` longer; 0 ends it."""
+        """Delay traffic in this direction by up to `extra_us` more; 0 ends it."""
         if extra_us:
             self._slow[source, target] = extra_us
         else:
@@ -71,19 +71,19 @@ class Net:
 
     @property
     def troubled(self) -> set[tuple[str, str]]:
-        """Ways that are cut, or slow."""
+        """Return the directions that are cut or slow."""
         return {*self._cuts, *self._slow}
 
     @property
     def is_whole(self) -> bool:
-        """Nothing is cut."""
+        """Whether nothing is cut."""
         return not self._cuts
 
     def passes(self, source: str, target: str) -> bool:
         return (source, target) not in self._cuts
 
     def reset(self, one: str, other: str) -> None:
-        """All streams between two hosts break, and both ends hear of it."""
+        """Break all streams between two hosts and notify both ends."""
         for stream in [s for s in self.streams if {h.name for h in s.hosts} == {one, other}]:
             stream.reset()
 
@@ -97,7 +97,7 @@ class Net:
         return drawn + int(self._chance.random() * extra) if extra else drawn
 
     def send(self, source: Host, target: Host, label: str, deliver: Deliver) -> None:
-        """One datagram-like message; `deliver` runs on `target` if a process is there then."""
+        """Send one datagram; `deliver` runs on `target` if it has a process then."""
         if (source.name, target.name) in self._cuts:
             return
         weather, permille = self.weather, self._chance.random() * 1000
@@ -118,8 +118,8 @@ class Net:
     def connect(self, source: Host, target: Host, accept: "Accept", ends: "Ends") -> None:
         """Open a stream: `accept` runs on the target, then `ends.opened` on the source.
 
-        `ends.refused` runs on the source when no process listens; a cut says nothing, the caller
-        must time out.
+        `ends.refused` runs on the source when no process listens. A cut gives no answer, so the
+        caller needs a timeout.
         """
         stream = Stream(self, source, target)
 
@@ -158,14 +158,16 @@ Accept = Callable[["Stream"], None]
 
 @dataclass
 class Ends:
-    """What the opener of a stream is told."""
+    """Callbacks of the side that opens a stream."""
 
     opened: Accept
     refused: Callable[[], None]
 
 
 class Stream:
-    """Bytes both ways between two incarnations; end 0 opened it, end 1 accepted."""
+    """Bytes in both directions between two processes; end 0 opened the stream, end 1 accepted
+    it.
+    """
 
     def __init__(self, net: Net, source: Host, target: Host) -> None:
         self.net = net
@@ -173,22 +175,22 @@ class Stream:
         self.incarnations = [source.incarnation, target.incarnation]
         self.open = False
         self.broken = False
-        """It was open, and is no more."""
+        """It was open and is broken now."""
         self.gone = [False, False]
-        """Which ends were lost without a word (power), or closed."""
+        """By end: whether it vanished without notice (power) or was closed."""
         self.on_bytes: list[Callable[[bytes], None]] = [_ignore, _ignore]
         self.on_closed: list[Callable[[], None]] = [_nothing, _nothing]
         self.on_request: Callable[[Any], None] = _ignore
         self.on_answer: Callable[[Any], None] = _ignore
         self.on_told: Callable[[Any], None] = _ignore
-        """For those who send values and not bytes (`sim.rpc`)."""
+        """For users that send values instead of bytes (`sim.rpc`)."""
         self.in_flight = [0, 0]
-        """Bytes on their way to each end, held ones too: what a sender's window is for."""
+        """Bytes in flight to each end, including held ones; used for the sender's window."""
         self._arrives_us = [0, 0]
         self._held: list[list[tuple[str, Deliver]]] = [[], []]
 
     def send(self, end: int, data: bytes) -> None:
-        """Write from `end`; arrives in order, unless the stream breaks first."""
+        """Write from `end`; the bytes arrive in order, unless the stream breaks before."""
         if self.open and not self.gone[end]:
             other = 1 - end
             self.in_flight[other] += len(data)
@@ -201,7 +203,7 @@ class Stream:
             self.on_bytes[end](data)
 
     def signal(self, end: int, label: str, call: Deliver) -> None:
-        """Run `call` at `end` after all that was sent to it before, and when no cut is between."""
+        """Run `call` at `end` after all bytes sent to it before, once no cut is in between."""
         source, target = self.hosts[1 - end], self.hosts[end]
         net = self.net
         if self._held[end] or not net.passes(source.name, target.name):
@@ -218,12 +220,12 @@ class Stream:
                 if not self.gone[end]:
                     call()
             elif self.open:
-                self.end_gone(end, power=False)  # a stranger's bytes: reset
+                self.end_gone(end, power=False)  # bytes for another process: reset
 
         world.reach(at_us - world.time_us, label, arrive, target)
 
     def go_on(self, source_end: int) -> None:
-        """The way from `source_end` is free again: what was held arrives after a resend."""
+        """The direction from `source_end` is open again: deliver what was held after a resend."""
         end = 1 - source_end
         held, self._held[end] = self._held[end], []
         base = self.net.world.time_us + self.net.weather.resend_us
@@ -232,13 +234,13 @@ class Stream:
             self.signal(end, label, call)
 
     def close(self, end: int) -> None:
-        """Close from `end`; the other end hears of it behind what was sent."""
+        """Close from `end`; the other end learns of it after the bytes that were sent."""
         if self.open and not self.gone[end]:
             self.gone[end] = True
             self._tell_closed(1 - end)
 
     def reset(self) -> None:
-        """Break it: what is under way is lost, both ends are told."""
+        """Break the stream: bytes in flight are lost, and both ends are notified."""
         self._finish()
         for end, host in enumerate(self.hosts):
             if not self.gone[end] and host.incarnation == self.incarnations[end]:
@@ -263,7 +265,7 @@ class Stream:
             self.net.streams.remove(self)
 
     def end_gone(self, end: int, power: bool) -> None:
-        """The process at `end` is no more: a reset goes to the other, but not without power."""
+        """The process at `end` has ended: reset the other end, unless the power failed."""
         already, self.gone[end] = self.gone[end], True
         if power:
             self._held[1 - end].clear()

@@ -1,7 +1,7 @@
-"""What clients saw: every call with its times and its outcome, judged at the end.
+"""The oracle: records every client call with times and outcome, and checks them at the end.
 
-A timeout is UNKNOWN, never a failure: the message may appear, or not. FAIL means that it will
-never appear. OK means that it must never be lost.
+A timeout is UNKNOWN, never a failure: the message may or may not appear. FAIL means that the
+message will never appear. OK means that it must never be lost.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from sim.violation import Violation
 
 
 class Result(Enum):
-    """How a send ended, as its client knows."""
+    """The outcome of a send, as its client knows it."""
 
     UNKNOWN = "unknown"
     OK = "ok"
@@ -28,17 +28,17 @@ class Send:
     called_us: int
     result: Result = Result.UNKNOWN
     returned_us: int = -1
-    """-1: never returned."""
+    """-1 when the call did not return."""
     place: tuple[int, int] | None = None
-    """(queue offset, log offset) as acknowledged."""
+    """(queue offset, log offset) from the acknowledgement."""
     epoch: int = 0
-    """The master epoch that the acknowledgement carried."""
+    """The master epoch in the acknowledgement."""
     broker: str = ""
 
 
 @dataclass(slots=True)
 class Delivery:
-    """One message that a reader was given."""
+    """One message that a reader received."""
 
     number: int
     reader: str
@@ -47,28 +47,28 @@ class Delivery:
     at_us: int
     broker: str
     offset: int = -1
-    """Position in the log."""
+    """Its log offset."""
 
 
 @dataclass
 class Oracle:
-    """The clients' book; one line an event would be its file."""
+    """The record of all sends and deliveries."""
 
     sends: dict[int, Send] = field(default_factory=dict)
     placed: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    """(topic, queue id, queue offset) -> number, of everything acknowledged or delivered."""
+    """(topic, queue id, queue offset) -> number, for all acknowledged or delivered messages."""
     log_offsets: dict[int, int] = field(default_factory=dict)
-    """number -> log offset, of the same."""
+    """number -> log offset, for the same messages."""
     deliveries: int = 0
     unclean: tuple[int, int] = (-1, 0)
-    """(when, where the new master's log ended) of the last unclean election."""
+    """(time, end of the new master's log) of the last unclean election."""
 
     def call(self, number: int, client: str, queue: tuple[str, int], now_us: int) -> Send:
         send = self.sends[number] = Send(number, client, queue, now_us)
         return send
 
     def ok(self, number: int, place: tuple[int, int], epoch: int, broker: str, now: int) -> None:
-        """An acknowledgement arrived (INV-22: one place for ever)."""
+        """Record an acknowledgement (INV-22: a message has one place for ever)."""
         send = self.sends[number]
         if send.result is Result.FAIL:
             raise Violation("INV-21", f"message {number} was acknowledged after it had failed")
@@ -78,7 +78,7 @@ class Oracle:
         self.log_offsets[number] = place[1]
 
     def held(self, number: int, epoch: int, broker: str, now: int) -> None:
-        """It is acknowledged and waits elsewhere; it has no place in its queue yet."""
+        """Record an acknowledged message that waits elsewhere and has no place in its queue yet."""
         send = self.sends[number]
         if send.result is Result.FAIL:
             raise Violation("INV-21", f"message {number} was acknowledged after it had failed")
@@ -86,13 +86,13 @@ class Oracle:
         send.epoch, send.broker = epoch, broker
 
     def fail(self, number: int, now_us: int) -> None:
-        """It was refused before anything was written."""
+        """Record a send that was refused before anything was written."""
         send = self.sends[number]
         if send.result is Result.UNKNOWN:
             send.result, send.returned_us = Result.FAIL, now_us
 
     def delivered(self, delivery: Delivery) -> None:
-        """A reader got a message (INV-21, INV-22)."""
+        """Record a message that a reader received (INV-21, INV-22)."""
         self.deliveries += 1
         send = self.sends.get(delivery.number)
         if send is None or send.queue != delivery.queue:
@@ -102,13 +102,13 @@ class Oracle:
             text = f"message {delivery.number} was refused, and yet it is here"
             raise Violation("INV-21", text, (delivery.broker,), (delivery.queue_offset,))
         if send.called_us < self.unclean[0] and delivery.offset >= self.unclean[1]:
-            return  # of a log that has not been cut yet
+            return  # in a log that has yet to be truncated
         place = (*delivery.queue, delivery.queue_offset)
         self._take_place(place, delivery.number, delivery.broker)
         self.log_offsets[delivery.number] = delivery.offset
 
     def excuse(self, log_offset: int) -> int:
-        """What lies at or beyond `log_offset` was promised to nobody; how many that were."""
+        """Allow the loss of messages at or after `log_offset`; returns how many."""
         gone = [number for number, at in self.log_offsets.items() if at >= log_offset]
         for number in gone:
             del self.log_offsets[number]
@@ -119,7 +119,7 @@ class Oracle:
         return len(gone)
 
     def elected_uncleanly(self, now_us: int, end: int) -> int:
-        """Who agreed to the election agreed to lose what lies beyond `end`; how many that were."""
+        """Allow the loss of messages after `end` by an unclean election; returns how many."""
         self.unclean = now_us, end
         return self.excuse(end)
 
@@ -134,7 +134,7 @@ class Oracle:
         return [send for send in self.sends.values() if send.result is Result.OK]
 
     def judge_drain(self, queue: tuple[str, int], numbers: list[int], broker: str) -> None:
-        """All of a queue as read at the end (INV-20, INV-22, INV-23, INV-24)."""
+        """Check a queue as read at the end (INV-20, INV-22, INV-23, INV-24)."""
         for (topic, queue_id, offset), number in sorted(self.placed.items()):
             if (topic, queue_id) != queue:
                 continue

@@ -1,4 +1,4 @@
-"""One history as a value: which world, which seed, which faults are kept, what is switched off."""
+"""A plan describes one history: its world, its seed, its faults, and disabled safeguards."""
 
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
@@ -13,16 +13,16 @@ SWITCHES = tuple(field.name for field in fields(Safeguards))
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides a history; the same plan gives the same hash (INV-90)."""
+    """Everything that determines a history; the same plan gives the same hash (INV-90)."""
 
     world: str
     seed: int
     off: tuple[str, ...] = ()
-    """Safeguards that are switched off: of `base/safeguards.py`, or of `sim/mutants.py`."""
+    """Disabled safeguards: of `base/safeguards.py`, or mutants of `sim/mutants.py`."""
     keep: tuple[int, ...] | None = None
-    """Numbers of the faults that are carried out; None: all that the seed draws."""
+    """Numbers of the faults that are carried out; None for all that the seed gives."""
     scenario: str = ""
-    """A story to play in place of drawn faults."""
+    """A scenario to play in place of random faults."""
 
     @property
     def safeguards(self) -> Safeguards:
@@ -30,7 +30,7 @@ class Plan:
         return replace(SAFE, **dict.fromkeys(off, False)) if off else SAFE
 
     def command(self) -> str:
-        """The one command that plays this history again."""
+        """Return the command that replays this history."""
         words = ["python -m sim replay --world", self.world]
         if self.scenario:
             words = ["python -m sim replay --scenario", self.scenario]
@@ -44,7 +44,7 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """What a history came to."""
+    """The result of a history."""
 
     plan: Plan
     digest: str
@@ -52,11 +52,11 @@ class Outcome:
     simulated_ms: int
     marks: dict[str, int]
     faults: list[str] = field(default_factory=list)
-    """The schedule, one line a fault."""
+    """The schedule, one line per fault."""
     violation: "Violation | None" = None
     last: list[str] = field(default_factory=list)
     """The last events."""
     states: list[str] = field(default_factory=list)
-    """One line a host."""
+    """The state of each host, one line per host."""
     traceback: str = ""
-    """Of an error that no checker raised."""
+    """The traceback of an error that no checker raised."""

@@ -1,4 +1,4 @@
-"""A broker of the world `popping`: checkers hear besides what it takes in order, and who knows."""
+"""A broker of the world `popping`: reports ordered POP batches and their watchers to checkers."""
 
 from collections.abc import Sequence
 
@@ -17,13 +17,13 @@ WATCH = RequestCode.GET_ALL_CONSUMER_ORDER_INFO
 
 
 class PoppingBroker(SecondaryBroker):
-    """Its replicas ask for its tables with the product's patience."""
+    """Its replicas request its tables with the product's timeouts."""
 
     copy_timeout_us = TIMEOUT_MS * MS
 
     def furnish(self, host: Host) -> None:
         self.peers: dict[int, str] = {}
-        """Who asks for the table of ordered batches, by session."""
+        """By session: the replica that requests the table of ordered batches."""
         super().furnish(host)
         orders = self.owned.pop.orders
         out = orders.out
@@ -53,7 +53,7 @@ class PoppingBroker(SecondaryBroker):
         super().session_closed(session)
 
     def order_watchers(self) -> dict[int, tuple[str, int]]:
-        """Replicas that are to know of a batch before it is told, by session."""
+        """Return the replicas that must know of a batch before it is handed out, by session."""
         now, hosts = self.host.now, self.world.hosts
         return {
             session: (name, hosts[name].incarnation)

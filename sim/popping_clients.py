@@ -1,4 +1,4 @@
-"""Consumers that pop in order as well, and acknowledge many messages by one request."""
+"""Simulated consumers that also pop in order, and acknowledge many messages by one request."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from sim.popping_world import PoppingHistory
 
 Wanted = list[tuple[PopHandle, str]]
-"""Messages to acknowledge, each with the topic that was asked for."""
+"""Messages to acknowledge, each with the topic that was requested."""
 
 
 class PoppingClient(SecondaryClient):
-    """Of two groups: one pops as they come, one in order."""
+    """A consumer of two groups: one pops without order, one in order."""
 
     history: "PoppingHistory"
 
     def __init__(self, history: "PoppingHistory", host: Host) -> None:
         super().__init__(history, host)
         self.waiting: dict[str, Wanted] = {}
-        """What goes by one request soon, by broker."""
+        """By broker: acknowledgements for the next request."""
         self.in_order = 0
         self.attempts = 0
         self.again: tuple[str, int, str] | None = None
-        """The pop in order whose answer did not come: topic, queue, attempt."""
+        """An ordered pop whose answer was lost: topic, queue, attempt."""
 
     # Many acknowledgements in one request -------------------------------------------------------
 
@@ -76,7 +76,7 @@ class PoppingClient(SecondaryClient):
     # In order -----------------------------------------------------------------------------------
 
     def pop_in_order(self) -> None:
-        """Take a batch of a drawn queue, or of any; an attempt whose answer was lost once more."""
+        """Pop a batch of a random queue, or of any; repeat an attempt whose answer was lost."""
         history, chance = self.history, self.chance
         if self.in_order >= 2:
             return
@@ -119,7 +119,7 @@ class PoppingClient(SecondaryClient):
         self.rpc.call(name, request(RequestCode.POP_MESSAGE, header), wait_us, answered, failed)
 
     def _batch(self, answer: Command, topic: str, name: str) -> None:
-        """Work through it: all of it, a part, in any order, or none."""
+        """Acknowledge a batch: all of it, a part, in any order, or nothing."""
         header = decode_header(PopResponseHeader, answer.ext)
         found = [record.decode(raw) for raw in records([memoryview(bytes(answer.body))])]
         complete(found, header, topic=topic, group=IN_ORDER, broker_name=GROUP)
@@ -145,7 +145,7 @@ class PoppingClient(SecondaryClient):
 
 
 def _rows(wanted: Wanted) -> list[BatchAck]:
-    """As the client makes them; those in order too, one a message."""
+    """Build the acknowledgements as the client does; ordered ones have one message each."""
     rows: list[BatchAck] = []
     for topic in TOPICS:
         for group in sorted({group_of(handle) for handle, _ in wanted}):

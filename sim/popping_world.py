@@ -1,7 +1,7 @@
-"""The world `secondary` with more of POP: a group that pops in order, and acknowledgements by many.
+"""The world `popping`: `secondary` with an ordered POP group and batch acknowledgements.
 
-A world of its own, so that the seeds of `secondary` stay the histories that they were; messages for
-an exact time are played there.
+It is a separate world, so that the seeds of `secondary` keep their histories. Messages for an exact
+time are tested there.
 """
 
 from random import Random
@@ -68,7 +68,7 @@ class PoppingHistory(SecondaryHistory):
         return super().is_calm() and all(map(self.all_in_order, self.masters()))
 
     def all_in_order(self, broker: SecondaryBroker) -> bool:
-        """The group that pops in order stands at the end of every queue."""
+        """Return whether the ordered group has consumed every queue to its end."""
         owned = broker.owned
         return all(
             owned.store.queue_bounds(topic, queue)[1]

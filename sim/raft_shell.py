@@ -1,8 +1,8 @@
-"""A Raft node on the event heap: what `controller_server.py` does on the loop, with drawn
+"""Runs a Raft node on the event heap, like `controller_server.py` on the loop, with random
 latencies.
 
-One sync runs at a time beside the loop; the call itself and the report of its end are two events,
-so that a crash may come between. A failed write or sync ends the process.
+At most one sync runs at a time. The call and the report of its end are two events, so that a crash
+may come in between. A failed write or sync ends the process.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from sim.violation import Violation
 from sim.world import SECOND
 
 VOTE, VOTE_REPLY, HEARTBEAT_REPLY = 1, 2, 6
-"""Tags at byte 2 of a message."""
+"""The message types at byte 2 of a message."""
 
 
 class RaftShell:
-    """Runs one node for one process; `act` gets every effect that is no message."""
+    """Runs one node for one process; `act` receives every effect except messages."""
 
     def __init__(
         self, host: Host, net: Net, raft: RaftNode, act: Callable[[Effect], None], sync_us: int
@@ -40,7 +40,7 @@ class RaftShell:
         return self.raft.next_deadline()
 
     def hear(self, data: bytes) -> None:
-        """A message came."""
+        """Process a received message."""
         if data[2] == VOTE:
             self.host.world.tell("vote_asked", self.host, data)
         try:
@@ -50,7 +50,7 @@ class RaftShell:
         self.pump()
 
     def pump(self) -> None:
-        """Carry out what the node wants; call it after each of its verbs."""
+        """Carry out the node's effects; call this after each call of the node."""
         world = self.host.world
         for effect in self.raft.pop_effects():
             if type(effect) is not SendBytes:

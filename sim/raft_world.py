@@ -1,6 +1,6 @@
-"""Raft nodes alone, in any weather: elections, commands, reads, snapshots, changing members.
+"""A world of Raft nodes alone: elections, commands, reads, snapshots and membership changes.
 
-Shows INV-01 to INV-05, and INV-35 for a Raft group. The state machine is a running checksum.
+Checks INV-01 to INV-05, and INV-35 for a Raft group. The state machine is a running checksum.
 """
 
 from collections.abc import Callable
@@ -55,11 +55,11 @@ KINDS = {
 NAMES = ("n0", "n1", "n2", "n3", "n4")
 HEAL_MS = 30_000
 PROPOSAL_BYTES_MAX = 4096
-"""Proposals cross sectors of the disk, so that a power cut may keep one part of a write."""
+"""Proposals exceed disk sectors, so that a power cut may keep only a part of a write."""
 
 
 class RaftProcess:
-    """One node and its state machine: a checksum of all commands."""
+    """One node and its state machine, a checksum of all commands."""
 
     def __init__(self, history: "RaftHistory", host: Host) -> None:
         self.history = history
@@ -67,7 +67,7 @@ class RaftProcess:
         self.state = 0
         self.applied = 0
         self.reads: dict[int, int] = {}
-        """token -> the index that the read must see"""
+        """Token -> the index that the read must include."""
         self.tokens = 0
         journal = Journal(host.disk, "raft", owner=host.name, chunk_bytes=history.chunk_bytes)
         rng = SeededRng(host.world.streams[f"raft:{host.name}"])
@@ -113,7 +113,7 @@ class RaftProcess:
             world.tell("read_confirmed", self.host, needed, self.applied)
             world.mark("covered.read")
 
-    # What clients and operators do ------------------------------------------------------------
+    # Clients and operators --------------------------------------------------------------------
 
     def propose(self, data: bytes) -> None:
         if self.raft.propose(data) is not None:
@@ -149,7 +149,7 @@ class RaftProcess:
 
 
 class Beheader(Checker):
-    """While a storm lasts, who comes to lead soon dies, having sent little of what it was given."""
+    """During a storm, kills each new leader soon, after it has sent little of its log."""
 
     def __init__(self, history: "RaftHistory") -> None:
         self._history = history
@@ -174,7 +174,7 @@ class Beheader(Checker):
         incarnation = host.incarnation
 
         def strike() -> None:
-            # A paused process would hold an event of its own until after the heal.
+            # A paused process would keep an event until after the heal.
             if host.up and host.incarnation == incarnation:
                 world.power_off(host)
 
@@ -184,14 +184,14 @@ class Beheader(Checker):
 
 
 class RaftInjector(Injector):
-    """Adds storms."""
+    """Adds storms and lost disks."""
 
     def __init__(self, history: "RaftHistory") -> None:
         super().__init__(history.world, history.net)
         self._history = history
 
     def _lose_disk(self, fault: Fault) -> Callable[[], None] | None:
-        """One disk at a time, and only where a majority of the voters keeps its own."""
+        """Lose one disk at a time, and only while a majority of the voters keeps theirs."""
         (host,) = self._hosts(fault)
         if not self._history.may_lose_disk(host):
             return None
@@ -209,7 +209,7 @@ class RaftInjector(Injector):
 
 
 class RaftHistory:
-    """Some seconds of a group's life, then peace."""
+    """Some seconds of a group with faults, then a time without."""
 
     def __init__(self, plan: Plan) -> None:
         self.world = World(plan.seed)
@@ -242,7 +242,9 @@ class RaftHistory:
         self.names = names
         lost = self.world.streams["lost_disks"]
         self.founds: tuple[str, ...] | None = None
-        """Who may found the group, where all disks are empty at first; None: it is there."""
+        """The nodes that may found the group when all disks are empty; None for an existing
+        group.
+        """
         if lost.randrange(6) == 0:
             self.bootstrap = VotersAndLearners(names)
             self.founds = tuple(lost.sample(names, lost.randint(1, len(names))))
@@ -264,7 +266,7 @@ class RaftHistory:
         self.world.check_with(checkers)
 
     def draw(self, names: tuple[str, ...], stormy: bool) -> list[Fault]:
-        """Faults of all kinds, or one long storm and little else."""
+        """Draw faults of all kinds, or one long storm and few others."""
         chance = self.world.streams["faults"]
         if stormy:
             self.safety_us, self.compacts, self.pace_us = 8 * SECOND, 0, 200 * MS
@@ -282,7 +284,7 @@ class RaftHistory:
         ).draw(chance)
 
     def draw_lost_disks(self, names: tuple[str, ...], number: int) -> list[Fault]:
-        """From a stream of its own: it moves no other fault."""
+        """Draw lost disks from a separate random stream, so that other faults do not change."""
         chance = self.world.streams["lost_disks"]
         found = []
         for count in range(chance.choice((0, 0, 1, 2, 4))):
@@ -293,7 +295,9 @@ class RaftHistory:
         return found
 
     def may_lose_disk(self, host: Host) -> bool:
-        """Nothing is there yet; or what is committed survives, and two others can elect."""
+        """Return whether a disk may be lost: committed entries survive, and two others can
+        elect.
+        """
         processes = [found for found in map(self.process, self.names) if found is not None]
         if self.founds is not None and not any(found.raft.confirmed for found in processes):
             return len(processes) == len(self.names)
@@ -303,14 +307,14 @@ class RaftHistory:
         if not self.changes:
             return len(self.bootstrap.voters) > 2 or host.name not in self.bootstrap.voters
         if leader is None or len(processes) < len(self.names):
-            return False  # a change may be in a log that is not seen here
+            return False  # another log may have a change that is not visible here
         voters = leader.raft.members.voters
         return len(voters) > 2 or host.name not in voters
 
     def is_changing(self) -> bool:
-        """A disk was lost and the group is not whole again, or members change.
+        """Return whether members change, or the group is not complete after a lost disk.
 
-        Whoever removes a voter now may leave a group in which no majority can be had.
+        Removing a voter now could leave a group without a possible majority.
         """
         processes = [self.process(name) for name in self.names]
         found = [process.raft for process in processes if process is not None]
@@ -340,7 +344,7 @@ class RaftHistory:
     # The workload -----------------------------------------------------------------------------
 
     def step(self) -> None:
-        """One thing somebody does, and then the next."""
+        """Do one random action of a client or operator, and schedule the next."""
         chance, world = self.chance, self.world
         if world.time_us < self.safety_us:
             world.after(1 + int(chance.expovariate(1 / self.pace_us)), "next", self.step)
@@ -371,10 +375,12 @@ class RaftHistory:
         found = self.world.hosts[name].process
         return found if isinstance(found, RaftProcess) else None
 
-    # Peace ------------------------------------------------------------------------------------
+    # After the heal ---------------------------------------------------------------------------
 
     def demand_peace(self) -> None:
-        """Within 30 s of peace there is one leader, a command goes through, and all agree."""
+        """Check that within 30 s of the heal there is a leader, a command succeeds, and all
+        agree.
+        """
         deadline = self.world.time_us + HEAL_MS * MS
         if not self.world.run_until(deadline, self._leader_is_there):
             raise Violation("INV-35", "no leader after the heal")
@@ -383,7 +389,7 @@ class RaftHistory:
             leader = self._leader()
             if leader is not None:
                 self.world.after(0, "propose", lambda p=leader: p.propose(last), leader.host)
-            # The followers hear of the commit by the next heartbeat.
+            # Followers learn of the commit by the next heartbeat.
             self.world.run_until(self.world.time_us + SECOND, lambda: self._all_applied(last))
             if self.world.time_us > deadline:
                 raise Violation("INV-35", "no command goes through after the heal")

@@ -1,15 +1,15 @@
-"""What of the product and of Python is another while a history runs."""
+"""Temporarily replaces attributes of the product's and Python's modules (monkey patching)."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 Values = Iterable[tuple[object, str, object]]
-"""(module or class, name, value inside)"""
+"""(module or class, name, replacement)"""
 
 
 @contextmanager
 def replaced(values: Values) -> Iterator[None]:
-    """Inside, the names have these values."""
+    """Replace the attributes inside the `with` block."""
     values = list(values)
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in values]
     for owner, name, value in values:

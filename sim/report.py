@@ -1,4 +1,4 @@
-"""What a person is shown of a history that failed (rule 7)."""
+"""The text report of a failed history (rule 7)."""
 
 import subprocess
 from pathlib import Path
@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def commit() -> str:
-    """The commit under test, `unknown` outside of a repository."""
+    """Return the commit under test, or `unknown` outside a repository."""
     try:
         found = subprocess.run(
             ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, timeout=10
@@ -20,7 +20,7 @@ def commit() -> str:
 
 
 def report(outcome: Outcome) -> str:
-    """Seed, commit, replay command, schedule, last events, state of each host."""
+    """Return seed, commit, replay command, schedule, last events, and the state of each host."""
     plan = outcome.plan
     lines = [
         f"VIOLATION {outcome.violation}",

@@ -1,9 +1,9 @@
-"""Requests and answers over streams: one connection a pair of processes, as the clients keep it.
+"""Simulated RPC: requests and answers over streams, one connection per pair of processes.
 
-A request that meets a cut waits in the stream and arrives after the heal, as TCP's do; it may also
-be lost or doubled when the weather says so, as when a connection breaks and the caller asks again.
-The caller hears once: an answer, a failure (`lost`: refused or closed), or silence until its
-timeout. A late answer is handed over as well, marked late.
+A request that meets a cut waits in the stream and arrives after the heal, as with TCP. It may also
+be lost or duplicated by the network's settings, as when a connection breaks and the caller retries.
+The caller is notified once: an answer, a failure (`lost`: refused or closed), or a timeout. A late
+answer is passed on, too, marked as late.
 """
 
 from collections.abc import Callable
@@ -17,14 +17,14 @@ from sim.net import Ends, Net, Stream
 from sim.world import World
 
 ONCE = (RequestCode.SEND_MESSAGE, RequestCode.DELETE_TOPIC_IN_BROKER)
-"""Never doubled: two copies have two fates, and the caller hears of one."""
+"""Requests that are never duplicated: two copies may differ in outcome, and the caller sees one."""
 Answered = Callable[[Command], None]
 Failed = Callable[[bool], None]
-"""Told whether the connection was refused or closed."""
+"""Called with whether the connection was refused or closed."""
 
 
 class Server(Protocol):
-    """A process that takes requests."""
+    """A process that accepts requests."""
 
     def request(self, command: Command, session: "Session") -> None:
         """Answer by `session.answer(command, reply)`, at once or later."""
@@ -34,7 +34,7 @@ class Server(Protocol):
 
 
 def copy(command: Command) -> Command:
-    """What arrives at the other side: nothing is shared."""
+    """Return a copy of a command, so that both sides share nothing."""
     return Command(
         command.code,
         language=command.language,
@@ -60,7 +60,7 @@ class Session:
         return not self.stream.open or self.stream.gone[1]
 
     def oneway(self, command: Command) -> None:
-        """Tell the client something."""
+        """Send a one-way command to the client."""
         told = copy(command)
         told.mark_oneway()
         self.stream.signal(0, f"told {told.code}", lambda: self.stream.on_told(told))
@@ -91,16 +91,16 @@ class _Call:
 
 
 class Rpc:
-    """One process's calls to others; made anew with the process."""
+    """The calls of one process to others; created anew with the process."""
 
     def __init__(self, net: Net, host: Host) -> None:
         self.net = net
         self.host = host
         self.world: World = net.world
         self.on_closed: Callable[[str], None] = lambda _name: None
-        """Told the name of a host whose connection closed."""
+        """Called with the name of a host whose connection closed."""
         self.on_told: Callable[[str, Command], None] = lambda _name, _command: None
-        """Told what a server says by itself, and which host that is."""
+        """Called with the host's name and a command that a server sends on its own."""
         self._streams: dict[str, Stream] = {}
         self._waiting: dict[str, list[Command]] = {}
         self._calls: dict[int, tuple[str, _Call]] = {}
@@ -112,7 +112,7 @@ class Rpc:
     def call(
         self, target: str, command: Command, timeout_us: int, answered: Answered, failed: Failed
     ) -> None:
-        """Ask `target`."""
+        """Send a request to `target`; `answered` or `failed` is called within `timeout_us`."""
         self._numbers += 1
         number = self._numbers
         sent = copy(command)
@@ -130,7 +130,7 @@ class Rpc:
             self._connect(target)
 
     def _arm(self) -> None:
-        """One timer for the first open call."""
+        """Set one timer, for the first open call."""
         deadlines = self._deadlines
         while deadlines and not self._is_open(deadlines[0][1]):
             heappop(deadlines)
@@ -156,7 +156,7 @@ class Rpc:
         if call is not None and call.open:
             call.open = False
             if target in self._waiting:
-                self._waiting.pop(target)  # a dial that hears nothing is given up
+                self._waiting.pop(target)  # a connection attempt without an answer is abandoned
             call.failed(False)
 
     # Connections ------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class Rpc:
 
 
 def accept(stream: Stream) -> None:
-    """The server's end of a new connection."""
+    """Accept a new connection at the server."""
     host = stream.hosts[1]
     server = host.process
     number = host.connections = host.connections + 1

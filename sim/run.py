@@ -1,4 +1,4 @@
-"""Plays one plan in its world and reports."""
+"""Plays one plan in its world and returns the outcome."""
 
 import gc
 import traceback
@@ -13,7 +13,7 @@ from sim.world import World
 
 
 class History(Protocol):
-    """One history of one kind of world, ready to be played."""
+    """One history of a world, ready to be played."""
 
     world: World
 
@@ -22,16 +22,16 @@ class History(Protocol):
         ...
 
     def schedule(self) -> list[str]:
-        """The faults that are carried out, one line each."""
+        """Return the faults that are carried out, one line each."""
         ...
 
 
 def play(plan: Plan, make: Callable[[Plan], History]) -> Outcome:
-    """Play it. Whatever is raised inside is the history's violation, never this function's."""
+    """Play the plan; any exception inside becomes the violation of the outcome."""
     violation, trace = None, ""
     history = None
     collecting = gc.isenabled()
-    gc.collect(1)  # the world of the history before: it is young, and a knot of cycles
+    gc.collect(1)  # frees the previous history's world: it is young and has reference cycles
     gc.disable()
     try:
         with armed():

@@ -32,14 +32,14 @@ WHEEL_SLOTS = 256
 
 
 def loop_here() -> SimLoop:
-    """The loop of the process that runs now."""
+    """Return the loop of the current process."""
     found = asyncio.get_running_loop()
     assert isinstance(found, SimLoop)
     return found
 
 
 class Listening:
-    """A bound socket, as far as `SimDoor` looks at it."""
+    """A bound socket, with what `SimDoor` uses of it."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -49,7 +49,7 @@ class Listening:
 
 
 class SimDoor:
-    """`AcceptLoop` on a listening socket of a `SimLoop`, without TLS; descriptors never run out."""
+    """Replaces `AcceptLoop` on a `SimLoop`, without TLS; file descriptors never run out."""
 
     def __init__(
         self, listener: Listening, factory: Callable[[], Any], *_: object, **_more: object
@@ -61,7 +61,9 @@ class SimDoor:
 
 
 class SimThread:
-    """`BlockingThread`: one call after the other, each with the latency of the host's disk."""
+    """Replaces `BlockingThread`: runs calls one after the other, with the latency of the host's
+    disk.
+    """
 
     def __init__(self, name: str = "") -> None:
         self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
@@ -75,7 +77,7 @@ class SimThread:
         return await future
 
     def close(self) -> None:
-        """Nothing is left of it with the process."""
+        """Do nothing: the thread ends with its process."""
 
     def _pump(self, loop: SimLoop) -> None:
         if self._jobs and not self._busy:
@@ -110,13 +112,13 @@ class SimThread:
 
 
 def latency(host: Host) -> int:
-    """Half of what one blocking step takes, µs."""
+    """Return half of the latency of one blocking step in µs."""
     chance = host.world.streams[f"sync:{host.name}"]
     return max(1, int(chance.expovariate(2 / 600)) * host.slow)
 
 
 class SimSockets:
-    """`StreamSockets`, for replication."""
+    """Replaces `StreamSockets`, for replication."""
 
     def listen(self, host: str, port: int) -> tuple["SimListener", int]:
         return SimListener(loop_here(), port), port
@@ -137,7 +139,7 @@ class SimSockets:
 
 
 class SimListener:
-    """A port for replication."""
+    """A listening port for replication."""
 
     def __init__(self, loop: SimLoop, port: int) -> None:
         self.waiting: deque[Stream] = deque()
@@ -157,7 +159,7 @@ class SimListener:
 
 
 class SimSocket:
-    """A connected socket that always has room; reads as Python's own do."""
+    """A connected socket whose writes never block; it reads like Python's sockets."""
 
     def __init__(self, loop: SimLoop, stream: Stream, end: int) -> None:
         self._loop, self._stream, self._end = loop, stream, end
@@ -206,18 +208,20 @@ class SimSocket:
 
 
 def _steady_ns() -> int:
-    """The monotonic clock, as `runtime` asks for it."""
+    """Return the host's monotonic time in ns, in place of the machine's."""
     return loop_here().host.now * 1_000_000
 
 
 def _boot_id() -> str:
-    """Another after each power cut: a store takes its log's end for whole within one boot."""
+    """Return an id that changes with each power cut, since a store trusts its log's end within a
+    boot.
+    """
     host = loop_here().host
     return f"{host.name} {host.power_cuts}"
 
 
 class _Machine:
-    """`os`, as far as `broker/server/broker_server.py` asks it."""
+    """Replaces `os` in `broker/server/broker_server.py`."""
 
     @staticmethod
     def getpid() -> int:
@@ -233,7 +237,7 @@ def _failed(_turn: object, error: Exception, what: str) -> None:
 
 
 def _exception(_log: logging.Logger, text: object, *args: object, **_more: object) -> None:
-    """A service that logs an exception it did not expect: that is a fault of ours."""
+    """Record an unexpected exception that a service logs as a fault."""
     import sys
 
     error = sys.exc_info()[1]
@@ -255,7 +259,7 @@ def _small_wheel(node: BrokerContext) -> None:
 
 @contextmanager
 def led_here() -> Iterator[None]:
-    """Inside, services of the product run on `SimLoop`s only."""
+    """Inside the `with` block, run the product's services on `SimLoop`s only."""
     values: tuple[tuple[Any, str, Any], ...] = (
         (broker_service, "BlockingThread", SimThread),
         (broker_service, "os", _Machine),
@@ -283,7 +287,7 @@ class Served:
         loop.run(lambda: loop.create_task(self._begin()))
 
     async def main(self) -> None:
-        """Start the services; what it raises of the environment ends the process."""
+        """Start the services; an `EnvironmentFault` ends the process."""
         raise NotImplementedError
 
     async def _begin(self) -> None:
@@ -295,7 +299,7 @@ class Served:
             world.after(0, f"exit {host.name}", lambda: world.exit(host), host)
 
     def tell(self, fact: str, *values: object) -> None:
-        """A checker's violation ends the history, though a task or a service may catch it here."""
+        """Report a fact to checkers; a violation ends the history even if a service catches it."""
         try:
             self.loop.world.tell(fact, *values)
         except Violation as found:

@@ -1,9 +1,9 @@
-"""A broker with all that moves messages on: the product's `BrokerContext` on one simulated host.
+"""A simulated broker with delayed messages, timers, transactions and POP (`BrokerContext`).
 
-Delay levels, exact times, transactions and POP, their handlers, their roles, their tables and how
-replicas copy those are the product's. What `broker/server/broker_server.py`,
-`broker/server/broker_sink.py` and `group/controller_mode_member.py` do around them on the loop is
-done here on the heap, in the same order.
+Delay levels, exact times, transactions and POP, with their handlers, roles, tables and the copying
+of tables, are the product's code. This module does on the event heap, in the same order, what
+`broker/server/broker_server.py`, `broker/server/broker_sink.py` and
+`group/controller_mode_member.py` do on the loop.
 """
 
 from collections.abc import Callable
@@ -111,7 +111,7 @@ class SecondaryBroker(Broker):
         history.alter(self)
 
     def _own_levels(self, owned: BrokerContext) -> None:
-        """Levels of a history's own; options can only say whole seconds."""
+        """Set the history's own delay levels; options only allow whole seconds."""
         owned.schedule = Schedule(self.history.delays_ms)
         owned.delivery = Delivery(owned.schedule, self.store, owned.internal_writer)
         owned.delay_offsets = DelayOffsets(owned.schedule, version_step=1)
@@ -137,7 +137,7 @@ class SecondaryBroker(Broker):
 
     @property
     def tenure(self) -> tuple[str, int, int]:
-        """One process's time in one role: what it keeps in memory lasts as long."""
+        """Return a key for this process's time in one role, for which it keeps state in memory."""
         return self.host.name, self.host.incarnation, self.swaps
 
     def state_line(self) -> str:
@@ -220,7 +220,7 @@ class SecondaryBroker(Broker):
         write_here(call, saved)
 
     def _save_tables(self) -> None:
-        """As the service does: progress behind a sync of the log."""
+        """Save tables as the service does: progress after a sync of the log."""
         if self.store.fenced is not None:
             return
         owned, wall, store = self.owned, self.host.wall, self.store
@@ -242,7 +242,7 @@ class SecondaryBroker(Broker):
             self.store.when_synced(end, lambda ok: save() if ok else None)
 
     def _copy_tables(self, now: int) -> None:
-        """A follower asks its master for what changed."""
+        """As follower, request changed tables from the master."""
         for fetch in self.sync.due(now):
             self._ask_table(fetch)
 
@@ -257,7 +257,7 @@ class SecondaryBroker(Broker):
         self.rpc.call(name, fetch.command, self.copy_timeout_us, answered, failed)
 
     def _dial(self) -> None:
-        """The log is followed once the metadata came (S15)."""
+        """Follow the master's log after the metadata has been copied (S15)."""
         role = self.membership.role
         if isinstance(role, BecomeFollower) and not self.sync.ready:
             self.dial_at = self.host.now + DIAL_AGAIN_MS
@@ -387,7 +387,7 @@ class SecondaryBroker(Broker):
 
 
 class _Replicas:
-    """What `PendingAcks` asks of replication, whatever role that has now."""
+    """Implements what `PendingAcks` uses of replication, for the current role."""
 
     def __init__(self, broker: SecondaryBroker, host: Host) -> None:
         self._broker = broker

@@ -1,4 +1,4 @@
-"""Clients of every kind of message that is moved on later, and consumers by POP."""
+"""Simulated clients that send delayed, timed and transactional messages, and POP consumers."""
 
 from typing import TYPE_CHECKING
 
@@ -50,13 +50,13 @@ class SecondaryClient(Client):
         self.rpc.on_told = self._asked
         self.popping = 0
         self.asks_ms = 0
-        """For so long it hides messages at least; see `was_late`."""
+        """The minimum invisible time (ms) of its requests; see `was_late`."""
         self.timed: list[tuple[int, str, int]] = []
-        """Messages for an exact time that may still be taken back: number, topic, wall time."""
+        """Timed messages that may still be cancelled: number, topic, wall time."""
         self._beat()
 
     def _beat(self) -> None:
-        """Producers are known to every broker, to be asked."""
+        """Send heartbeats to all brokers, which check transactions with known producers."""
         for name in self.history.cluster.broker_names:
             beat = request(RequestCode.HEART_BEAT)
             self.rpc.call(name, beat, CALL_US, lambda _answer: None, lambda _lost: None)
@@ -117,7 +117,7 @@ class SecondaryClient(Client):
     # Transactions -------------------------------------------------------------------------------
 
     def _end(self, number: int, place: tuple[int, int], tries: int) -> None:
-        """Say how it ends, to whom it takes for the master."""
+        """Send the end of a transaction to the broker that it believes to be the master."""
         target = self.target
         name = self.history.cluster.broker_names[target]
         how = self.history.transactions.decisions[number]
@@ -141,7 +141,7 @@ class SecondaryClient(Client):
         self.rpc.call(name, command, CALL_US, answered, again)
 
     def _asked(self, name: str, command: Command) -> None:
-        """A broker asks how a transaction ended; one whose send failed was never begun."""
+        """Answer a broker's check of a transaction; one whose send failed never began."""
         if command.code != RequestCode.CHECK_TRANSACTION_STATE:
             return
         header = decode_header(CheckTransactionStateHeader, command.ext)
@@ -166,7 +166,7 @@ class SecondaryClient(Client):
     # POP ----------------------------------------------------------------------------------------
 
     def pop(self) -> None:
-        """Take some messages of a drawn topic."""
+        """Pop some messages of a random topic."""
         history, chance = self.history, self.chance
         if self.popping >= 2:
             return
@@ -208,7 +208,7 @@ class SecondaryClient(Client):
             self._deal(handle_of(message), topic, name, header.invisibleTime)
 
     def _deal(self, handle: PopHandle, topic: str, name: str, invisible: int) -> None:
-        """Acknowledge it soon, late, or never; or hide it for longer."""
+        """Acknowledge a message soon, late or never, or extend its invisible time."""
         chance, history = self.chance, self.history
         kind = 0 if history.draining else chance.randrange(8)
         pause = 0 if history.draining else chance.randrange(max(1, invisible * kind // 3)) * MS
@@ -240,16 +240,17 @@ class SecondaryClient(Client):
         self.rpc.call(name, request(RequestCode.ACK_MESSAGE, header), CALL_US, answered, again)
 
     def was_late(self, answer: Command) -> None:
-        """In the drain who was too late hides messages for as long as a history may.
+        """While draining, use the longest invisible time after an acknowledgement that came too
+        late.
 
-        Where disks are slow an acknowledgement takes longer than the shortest time: a consumer
-        that goes on asking for that would see its messages again and again.
+        With slow disks an acknowledgement takes longer than the shortest time, and the consumer
+        would get the same messages again and again.
         """
         if self.history.draining and answer.code == 208:
             self.asks_ms = max(self.history.invisible_ms)
 
     def _hide(self, handle: PopHandle, topic: str, name: str) -> None:
-        """Change its invisible time; acknowledge it by the new handle, or not."""
+        """Change the invisible time; acknowledge by the new handle, or not."""
         chance = self.chance
         group = group_of(handle)
         real = handle.real_topic(topic, group)

@@ -1,4 +1,6 @@
-"""What stands around a `BrokerContext` in the simulator: clocks, a saver, and ears for checkers."""
+"""Parts around a `BrokerContext` in the simulator: clocks, a table writer, and hooks for
+checkers.
+"""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 
 
 class Saver:
-    """`broker/state/table_writer.py` on the heap: one write after the other, each with a disk's
-    latency."""
+    """Replaces `broker/state/table_writer.py`: one write after the other, with a disk's latency."""
 
     def __init__(self, host: Host, latency: Callable[[], int]) -> None:
         self._host = host
@@ -37,7 +38,7 @@ class Saver:
     def snapshot(
         self, table: SavedFile, before: Callable[[], Callable[[], None]] | None = None
     ) -> Callable[[], None] | None:
-        """The table's content of now, to be written when the result is called."""
+        """Encode the table now; the returned function writes it later."""
         if not table.dirty:
             return None
         data = table.encode()
@@ -67,7 +68,7 @@ class Saver:
 
 
 class Watched:
-    """A route; checkers hear what goes through it, and what became of it."""
+    """Wraps a route: reports messages and their outcome to checkers."""
 
     def __init__(self, broker: "SecondaryBroker", route: Route) -> None:
         self._broker = broker
@@ -88,7 +89,7 @@ class Watched:
 
 
 class WatchedSession:
-    """A session of one request; checkers hear what is answered to it."""
+    """Wraps the session of one request: reports the answer to checkers."""
 
     def __init__(self, broker: "SecondaryBroker", session: Session) -> None:
         self._broker = broker
@@ -108,8 +109,7 @@ class WatchedSession:
 
 
 def watch_pops(broker: "SecondaryBroker") -> None:
-    """Tell checkers which check points are made, and which messages of which are about to be
-    handed out again."""
+    """Report new check points to checkers, and messages that are about to be handed out again."""
     pop = broker.owned.pop
     driver, keep = pop.driver, pop.keep
     deliver = driver._deliver

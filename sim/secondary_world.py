@@ -1,8 +1,8 @@
-"""Some seconds of one group whose clients also send messages that are moved on later, and pop.
+"""The world `secondary`: a group whose clients also send delayed messages, and pop.
 
-Delayed by a level or for an exact time, rolled and cancelled; transactions that are committed,
-rolled back, silent; POP with acknowledgements in time, late and never. Under the faults of a group,
-wall clocks that are set, and links that stand still while everything else goes on.
+Messages are delayed by a level or for an exact time, rescheduled and cancelled; transactions are
+committed, rolled back or left open; POP acknowledgements come in time, late or never. In addition
+to the faults of a group, wall clocks are changed, and links stall while everything else continues.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,11 +39,11 @@ from sim.workload import QUEUES, TOPICS
 from sim.world import MS, SECOND
 
 APART_MS = 5
-"""Wall clocks of two brokers start no further apart, and are brought back after the heal."""
+"""The most (ms) by which the wall clocks of two brokers differ at the start and after the heal."""
 WHOLE_US = 120 * SECOND
-"""Longer than any history; clocks that drift are apart by so much of it."""
+"""Longer than any history; used to convert a difference of clocks to a drift."""
 FAR_MS = 4_000_000
-"""More than any clock is set forward by."""
+"""More than the time by which any clock is set forward."""
 LOOK_US = 50 * MS
 STEP_MS = 20
 KINDS_HERE = {**KINDS, "clock_step": 5, "clog_master": 6}
@@ -66,22 +66,22 @@ BRISK: tuple[tuple[ModuleType, str, int], ...] = (
     (revive, "COPY_LEFT_MS", 50),
     (revive, "BACK_OFF_S", (1,)),
 )
-"""Pauses of the product that would outlast a history."""
+"""Pauses of the product that are longer than a history."""
 
 
 class SecondaryInjector(GroupInjector):
-    """Besides: clocks that are set, and a master whose followers get no log for a while."""
+    """Adds clock steps, and a master whose followers get no log for a while."""
 
     history: "SecondaryHistory"
 
     def _clock_step(self, fault: Fault) -> None:
-        """Mostly by less than a second or two, sometimes by up to an hour."""
+        """Set clocks mostly by less than a second or two, sometimes by up to an hour."""
         for host in self._hosts(fault):
             step = fault.size**2 * 360 if fault.size % 5 == 0 else fault.size * STEP_MS
             host.clock.step_wall(step if fault.size % 2 else -step)
 
     def _clog_master(self, fault: Fault) -> Callable[[], None] | None:
-        """Its links to followers stand still, all else goes on; mostly it dies so."""
+        """Stall the master's links to its followers; mostly it dies in this state."""
         name = self._master()
         if name is None:
             return None
@@ -104,7 +104,7 @@ class SecondaryInjector(GroupInjector):
 
 
 class SecondaryHistory(GroupHistory):
-    """Messages that are moved on, under the faults of a group."""
+    """A history with messages that are moved on later, under the faults of a group."""
 
     kinds = KINDS_HERE
     injects = SecondaryInjector
@@ -182,12 +182,12 @@ class SecondaryHistory(GroupHistory):
         return SecondaryClient(self, host)
 
     def alter(self, broker: SecondaryBroker) -> None:
-        """Take out of a new process what the plan switches off."""
+        """Apply the mutants of the plan to a new process."""
         for name in self.plan.off:
             if name in MUTANTS:
                 MUTANTS[name](broker)
 
-    # The course of it -----------------------------------------------------------------------------
+    # Course of a history --------------------------------------------------------------------------
 
     def play(self) -> None:
         with replaced([*BRISK, (revive, "COPY_BEHIND", self.copy_behind)]):
@@ -205,7 +205,7 @@ class SecondaryHistory(GroupHistory):
             world.after(chance.randrange(20) * MS, "pop", act, host)
 
     def be_well(self) -> None:
-        """As of a group; besides, all that was held back comes out, and all is consumed."""
+        """Check the group; in addition all waiting messages are delivered and consumed."""
         self.clogged.clear()
         self.set_clocks()
         super().be_well()
@@ -219,11 +219,11 @@ class SecondaryHistory(GroupHistory):
             raise Violation("INV-35", "the replicas do not come to one confirmed end")
 
     def is_even_and_calm(self) -> bool:
-        """What nobody knows to be taken may still come due, and is to be consumed as well."""
+        """Also wait for messages that become due unexpectedly and must be consumed."""
         return self.is_even() and self.is_calm()
 
     def set_clocks(self, ahead_ms: int = 0) -> None:
-        """All wall clocks are right again, or ahead by as much."""
+        """Set all wall clocks right, or `ahead_ms` ahead."""
         for name, right in self.right.items():
             host = self.world.hosts[name]
             clock = host.clock
@@ -234,14 +234,14 @@ class SecondaryHistory(GroupHistory):
             self.delayed.calm[name] = self.world.hosts[name].wall
 
     def all_is_due(self) -> None:
-        """Messages that were taken while a clock was ahead: time goes on to theirs."""
+        """Advance the clocks for messages that were stored while a clock was ahead."""
         self.world.mark("covered.far_timers")
         self.delayed.skew_us = None
         self.set_clocks(FAR_MS)
         self.calm_begins()
 
     def drain_pops(self) -> None:
-        """Consumers take everything now, and acknowledge it at once."""
+        """Let consumers take all messages and acknowledge them at once."""
         self.draining = True
         world = self.world
 
@@ -256,7 +256,7 @@ class SecondaryHistory(GroupHistory):
                 world.after(0, "drain", lambda host=host: act(host), host)  # type: ignore[misc]
 
     def lead(self, client: Client) -> None:
-        """It knows the master from now on, if there is one."""
+        """Tell a client the current master, if there is one."""
         masters = [b for b in self.brokers() if b.may_acknowledge(b.host.now)]
         if masters:
             client.target = self.cluster.broker_names.index(masters[0].host.name)
@@ -283,7 +283,7 @@ class SecondaryHistory(GroupHistory):
                 yield broker
 
     def is_calm(self) -> bool:
-        """Nothing is due, no transaction is open, all is popped and acknowledged."""
+        """Return whether nothing is due or open, and all messages are popped and acknowledged."""
         for broker in self.masters():
             owned = broker.owned
             wall = broker.host.wall
@@ -295,7 +295,9 @@ class SecondaryHistory(GroupHistory):
         return False
 
     def all_popped(self, broker: SecondaryBroker) -> bool:
-        """Nothing is out, and the group stands at the end of every queue that it pops from."""
+        """Return whether no message is in flight and the group has consumed its queues to their
+        ends.
+        """
         owned = broker.owned
         pop = owned.pop
         if len(pop.driver) or len(pop.buffer) or pop.windows.statistics()["windows"]:

@@ -81,7 +81,7 @@ FAILED_ONCE: dict[str, tuple[int, ...]] = {
         20261153635,
     ),
 }
-"""A seed that ever failed is played for ever."""
+"""A seed that failed once is always tested."""
 
 
 def history_seeds(world: str, count: int, first: int = 0) -> list[int]:
@@ -90,5 +90,5 @@ def history_seeds(world: str, count: int, first: int = 0) -> list[int]:
 
 
 def chunks(seeds: list[int], size: int) -> list[list[int]]:
-    """The seeds in runs of `size`, one test each."""
+    """Split the seeds into runs of `size`, one test each."""
     return [seeds[at : at + size] for at in range(0, len(seeds), size)]

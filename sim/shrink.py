@@ -1,4 +1,4 @@
-"""Drops faults from a failing history as long as it still breaks the same rule."""
+"""Shrinks a failing history: removes faults while it still violates the same rule."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +7,7 @@ from sim.plan import Outcome, Plan
 
 
 def shrink(failed: Outcome, run: Callable[[Plan], Outcome], tries_max: int = 200) -> Outcome:
-    """The failing history with the fewest faults that greedy dropping finds."""
+    """Return the failing history with the fewest faults that greedy removal finds."""
     assert failed.violation is not None
     rule = failed.violation.rule
     kept = [int(line.split(":", 1)[0]) for line in failed.faults]

@@ -1,8 +1,8 @@
-"""A store on the event heap: syncs and chores are steps with a drawn latency (rule 5).
+"""Runs a store on the event heap: syncs and chores are steps with random latency (rule 5).
 
-It does what `store/store_service.py` does on the loop: one blocking step at a time, a sync of the
-log whenever one is due, else the next chore; a tick every 20 ms. The call itself and the report of
-its end are two events, so that a crash may come between.
+Like `store/store_service.py` on the loop, it runs one blocking step at a time: a sync of the log
+when one is due, else the next chore; and a tick every 20 ms. The call and the report of its end are
+two events, so that a crash may come in between.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ class StoreShell:
         self.host = host
         self.store = store
         self.sync_us = sync_us
-        """Mean latency of a blocking step on this host's disk."""
+        """The mean latency (µs) of a blocking step on this host's disk."""
         self._chance = host.world.streams[f"sync:{host.name}"]
         self._tick_at = host.now
         self.busy = False
 
     def wake(self, now: int) -> None:
-        """Tick when due, and begin the next blocking step."""
+        """Tick when due, and start the next blocking step."""
         if now >= self._tick_at:
             self._tick_at = now + TICK_MS
             self.host.disk.wall_ms = self.host.wall
@@ -40,7 +40,7 @@ class StoreShell:
         return self._tick_at
 
     def pump(self) -> None:
-        """Begin a sync or a chore when none runs; call it after appends."""
+        """Start a sync or a chore when none runs; call this after appends."""
         store = self.store
         if self.busy or store.closed or store.fenced is not None:
             return
@@ -50,7 +50,7 @@ class StoreShell:
             self.blocking("chore", step, lambda: None, store.chores.failed)
 
     def sync(self) -> None:
-        """Begin a sync of the log now."""
+        """Start a sync of the log now."""
         store = self.store
         try:
             offset, call = store.sync_point()
@@ -62,7 +62,7 @@ class StoreShell:
     def blocking(
         self, label: str, call: Step, done: Step, failed: Callable[[EnvironmentFault], None]
     ) -> None:
-        """Run `call` beside the loop; then `done`, or `failed` with its error."""
+        """Run `call` as a blocking step; then call `done`, or `failed` with its error."""
         self.busy = True
         host, world = self.host, self.host.world
         errors: list[EnvironmentFault] = []

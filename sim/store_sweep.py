@@ -1,8 +1,8 @@
-"""Short scripts on a store, each cut at every operation of the disk (INV-16, INV-17, INV-20).
+"""Crash tests of the store: short scripts, cut at every disk operation (INV-16, INV-17, INV-20).
 
-For each operation: the script runs until then, the process is killed or the power goes, the store
-is opened twice more, everything promised is there, and what was cut does not come back behind new
-messages (rocketmq#10666).
+For each operation the script runs up to it, then the process is killed or the power fails, and the
+store is opened twice. All promised messages must be there, and truncated bytes must not reappear
+after new messages (rocketmq#10666).
 """
 
 from itertools import count
@@ -22,7 +22,7 @@ STEPS = 6
 
 
 class Script:
-    """One drawn script; `run` plays it on a fresh disk up to an operation."""
+    """One random script; `run` plays it on an empty disk up to an operation."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -31,10 +31,10 @@ class Script:
         self.wall = WALL_MS
         self.placed: dict[int, Appended] = {}
         self.promised: dict[int, Appended] = {}
-        """What must survive a power cut."""
+        """Messages that must survive a power cut."""
 
     def run(self, stop_at: int | None) -> bool:
-        """Play; whether it was cut."""
+        """Play the script; returns whether it was cut."""
         self.disk, self.wall = SimDisk(), WALL_MS
         self.placed, self.promised = {}, {}
         self.disk.stop_at = stop_at
@@ -74,7 +74,7 @@ class Script:
     # After the cut ------------------------------------------------------------------------------
 
     def check(self, operation: int) -> None:
-        """Both kinds of end at `operation`."""
+        """Check both a kill and a power cut at `operation`."""
         for power in (False, True):
             name = f"{self.seed}.{operation}"
             disk = self.disk.crash(name) if power else self.disk.kill()
@@ -113,7 +113,7 @@ class Script:
 
 
 def sweep(seed: int) -> int:
-    """Every crash point of one script; how many there were."""
+    """Test every crash point of one script; returns how many there were."""
     script = Script(seed)
     for operation in count(1):
         if not script.run(operation):

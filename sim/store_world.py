@@ -1,6 +1,6 @@
-"""One store under a workload: appends, syncs, reads, ticks, crashes at any operation, recovery.
+"""A world of one store: appends, syncs, reads, ticks, crashes at any operation, and recovery.
 
-Shows INV-11, INV-16, INV-17, INV-20 (by flush policy), INV-21, INV-22, INV-24 for a broker alone.
+Checks INV-11, INV-16, INV-17, INV-20 (by flush policy), INV-21, INV-22, INV-24 for one broker.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ SAFETY_US = 3 * SECOND
 
 
 def small_options(chance: Random) -> StoreOptions:
-    """Files so small that rolls, cuts and rebuilds are frequent."""
+    """Return options with files so small that rolls, truncation and rebuilds are frequent."""
     policy = chance.randrange(4)
     return StoreOptions(
         commit_log_file_bytes=4096 << chance.randrange(5),
@@ -79,7 +79,7 @@ def small_options(chance: Random) -> StoreOptions:
 
 
 class Alone:
-    """A process that owns one store and a client that talks to it."""
+    """A process with one store and a client that uses it."""
 
     def __init__(self, history: "StoreHistory", host: Host) -> None:
         self.history = history
@@ -102,7 +102,7 @@ class Alone:
         return f"{self.store.pointers} fenced={self.store.fenced}"
 
     def append(self, drafts: list[Draft], numbers: list[int]) -> None:
-        """Send; acknowledge by the flush policy."""
+        """Append messages; acknowledge them by the flush policy."""
         oracle, world = self.history.oracle, self.host.world
         for number, one in zip(numbers, drafts, strict=True):
             oracle.call(number, "c", (one.topic, one.queue_id), world.time_us)
@@ -123,7 +123,7 @@ class Alone:
         self.history.oracle.ok(number, where, 0, self.host.name, self.host.world.time_us)
 
     def read(self, topic: str, queue_id: int) -> None:
-        """Go on reading a queue; a new process reads from the beginning."""
+        """Continue reading a queue; a new process reads from the beginning."""
         at = self.cursors[topic, queue_id]
         result = self.store.read_queue(topic, queue_id, at, 16, 1 << 16)
         for record in records(result.chunks):
@@ -160,7 +160,7 @@ class Promised(Checker):
 
 
 class StoreInjector(Injector):
-    """Adds what only a store has: a clean stop."""
+    """Adds a fault of stores: a clean stop."""
 
     def _clean_restart(self, fault: Fault) -> None:
         for host in self._hosts(fault):
@@ -176,7 +176,7 @@ class StoreInjector(Injector):
 
 
 class StoreHistory:
-    """A few seconds of one store's life."""
+    """A few seconds of one store."""
 
     def __init__(self, plan: Plan) -> None:
         self.world = World(plan.seed)
@@ -203,7 +203,7 @@ class StoreHistory:
         return [str(fault) for fault in self.faults]
 
     def went_down(self, _host: Host, power: bool) -> None:
-        """Without sync flush nobody promised what was not synced when the power went."""
+        """Without sync flush, allow the loss of messages that were not synced at a power cut."""
         if power and not self.options.sync_flush:
             self.oracle.excuse(self.promised.synced)
         elif not power and self.options.transient_pool:
@@ -224,7 +224,7 @@ class StoreHistory:
         world.finish()
 
     def step(self) -> None:
-        """One thing a client does, and then the next."""
+        """Do one random action of a client, and schedule the next."""
         chance, world = self.chance, self.world
         if world.time_us < SAFETY_US:
             pause = 1 + int(chance.expovariate(1 / self.pace_us))
@@ -244,7 +244,7 @@ class StoreHistory:
         world.after(0, "append" if what < 6 else "read", call, self.host)
 
     def drain(self) -> None:
-        """Everything promised is there, and a send works."""
+        """Check that all promised messages are there, and that a send succeeds."""
         process = self.host.process
         assert isinstance(process, Alone)
         if process.store.fenced is not None:

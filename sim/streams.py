@@ -1,10 +1,10 @@
-"""Named streams of chance from one seed: a draw more in one does not move another (rule 1)."""
+"""Named random streams from one seed: an extra draw in one does not change another (rule 1)."""
 
 from random import Random
 
 
 class Streams:
-    """`streams["net"]` is `Random("<seed>:net")`, made when it is first asked for."""
+    """Random streams by name: `streams["net"]` is `Random("<seed>:net")`, created on first use."""
 
     def __init__(self, seed: object) -> None:
         self._seed = seed
@@ -18,7 +18,7 @@ class Streams:
 
 
 class SeededRng:
-    """`base.ports.Rng` over one stream."""
+    """Implements `base.ports.Rng` with one stream."""
 
     def __init__(self, stream: Random) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""What requests and answers of POP say, for checkers: which message under which check point."""
+"""Parses POP requests and answers for checkers: which message belongs to which check point."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from epochmq.wire.headers.pop_headers import AckHeader, ChangeInvisibleTimeHeade
 
 
 class Place(NamedTuple):
-    """One message of a queue."""
+    """The place of one message in a queue."""
 
     topic: str
     queue_id: int
@@ -20,7 +20,7 @@ class Place(NamedTuple):
 
 
 class Ticket(NamedTuple):
-    """One message under one check point, or in one batch that was popped in order."""
+    """One message of a check point, or of a batch that was popped in order."""
 
     place: Place
     start: int
@@ -28,7 +28,7 @@ class Ticket(NamedTuple):
 
 
 def acked_by(request: Command, group: str) -> list[Ticket]:
-    """What a request acknowledges for `group`; nothing when it is another request."""
+    """Return the messages that a request acknowledges for `group`; empty for other requests."""
     if request.code == RequestCode.ACK_MESSAGE:
         header = decode_header(AckHeader, request.ext)
         return [ticket_of(header)] if header.consumerGroup == group else []
@@ -53,6 +53,6 @@ def ticket_of(header: AckHeader | ChangeInvisibleTimeHeader) -> Ticket:
 
 
 def entries(text: str | None) -> list[tuple[tuple[str, str], str]]:
-    """Of `startOffsetInfo` or `msgOffsetInfo`: ((mark, queue), value)."""
+    """Parse `startOffsetInfo` or `msgOffsetInfo` to ((mark, queue), value)."""
     found = [entry.split(" ") for entry in (text or "").split(";") if entry]
     return [((mark, queue), value) for mark, queue, value in found]

@@ -1,6 +1,6 @@
-"""What happened, in order: hashed whole, the last lines kept (rule 3, INV-90).
+"""The trace of events in order: a hash of all lines, and the last lines (rule 3, INV-90).
 
-A line is time, sequence number, host, label. Labels are made of names and numbers, never of a
+A line has time, sequence number, host and label. Labels consist of names and numbers, never of a
 repr, an id or a hash.
 """
 
@@ -12,7 +12,7 @@ _CHUNK = 512
 
 
 class Trace:
-    """SHA-256 over all lines; the last `KEPT` are there to be read."""
+    """SHA-256 over all lines; the last `KEPT` lines are kept as text."""
 
     def __init__(self, keep: int = KEPT) -> None:
         self._hash = hashlib.sha256()
@@ -38,7 +38,7 @@ class Trace:
         return self._hash.copy().hexdigest()
 
     def last(self) -> list[str]:
-        """The newest lines, for people: time in ms."""
+        """Return the last lines for people, with times in ms."""
         found = []
         for text in self._last:
             time, _, rest = text.partition(" ")

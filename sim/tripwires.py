@@ -23,15 +23,16 @@ _DOORS: tuple[tuple[object, str], ...] = (
 
 
 class Tripped(AssertionError):
-    """Code under simulation reached for the real world."""
+    """Raised when simulated code uses the real clock, random numbers, threads or sockets."""
 
 
 @contextmanager
 def armed() -> Iterator[None]:
-    """No door may be used inside, in this thread; logging is off, as records ask the real clock.
+    """Inside the `with` block, forbid them in this thread, and disable logging, which reads the
+    clock.
 
-    Other threads of the process (a server an earlier test left to the collector) go on undisturbed:
-    a history runs in one thread, and may start none.
+    Other threads of the process (such as a server that an earlier test left behind) continue: a
+    history runs in one thread and may start no other.
     """
     before = [(owner, name, getattr(owner, name)) for owner, name in _DOORS]
     level = logging.root.manager.disable

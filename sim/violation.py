@@ -1,8 +1,8 @@
-"""What a checker raises: one broken rule, who is concerned, and at which offsets or indexes."""
+"""The exception that checkers raise: a violated rule, with its nodes and offsets or indexes."""
 
 
 class Violation(Exception):
-    """A rule of docs/INVARIANTS.md does not hold; ends the history."""
+    """Raised when a rule of docs/INVARIANTS.md does not hold; ends the history."""
 
     def __init__(
         self, rule: str, text: str, nodes: tuple[str, ...] = (), offsets: tuple[int, ...] = ()
@@ -16,5 +16,5 @@ class Violation(Exception):
         self.offsets = offsets
 
     def __reduce__(self) -> tuple[type["Violation"], tuple[object, ...]]:
-        """Campaigns bring it home from another process."""
+        """Make the exception picklable, for campaigns in other processes."""
         return Violation, (self.rule, self.text, self.nodes, self.offsets)

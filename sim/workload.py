@@ -1,4 +1,4 @@
-"""Messages that say who they are, and how they are read back."""
+"""Creates test messages that contain their number, and reads the number back."""
 
 from collections.abc import Iterator
 from random import Random
@@ -13,7 +13,7 @@ QUEUES = 2
 
 
 def draft(number: int, chance: Random, size_max: int = 400) -> Draft:
-    """Message `number`. A few sizes are common: old bytes then fit exactly behind new ones."""
+    """Create message `number`; a few sizes are frequent, so that old bytes align with new ones."""
     size = chance.choice((20, 20, 20, 120, chance.randint(1, size_max)))
     topic = TOPICS[chance.randrange(len(TOPICS))]
     body = b"%d:" % number + chance.randbytes(size)
@@ -25,14 +25,14 @@ def draft(number: int, chance: Random, size_max: int = 400) -> Draft:
 
 
 def number_of(record: memoryview | bytes, at: int = 0) -> int:
-    """Who the record at `at` says it is; -1 when it is nobody of ours."""
+    """Return the number in the record at `at`; -1 when it is not a test message."""
     begin, end = body_span(record, at)
     text, colon, _ = bytes(record[begin : min(end, begin + 12)]).partition(b":")
     return int(text) if colon and text.isdigit() else -1
 
 
 def records(chunks: list[memoryview]) -> Iterator[memoryview]:
-    """Each record of what a read gave."""
+    """Yield each record in the chunks of a read."""
     for chunk in chunks:
         at = 0
         while at < len(chunk):
@@ -50,7 +50,7 @@ def offset_of(record: memoryview) -> int:
 
 
 def read_all(store: Store, topic: str, queue_id: int) -> list[memoryview]:
-    """All that a reader sees of a queue, from its first offset on."""
+    """Read a whole queue from its first offset on."""
     at, high = store.queue_bounds(topic, queue_id)
     found: list[memoryview] = []
     while at < high:

@@ -1,7 +1,7 @@
-"""The event heap on which all simulated hosts run: one thread, one order, one seed.
+"""The event heap of the simulation, on which all simulated hosts run: one thread, one seed.
 
-Events are ordered by (time, sequence number) and by nothing else (rule 2). True time is in
-microseconds; hosts see it through their own clocks. After every event the checkers look.
+Events are ordered by (time, sequence number) only (rule 2). True time is in microseconds; hosts see
+it through their own clocks. Checkers run after every event.
 """
 
 from collections import Counter
@@ -21,13 +21,13 @@ MS = 1000
 SECOND = 1_000_000
 EVENTS_MAX = 2_000_000
 SPINS_MAX = 100
-"""So often a process may want to wake at once again before it counts as a busy loop."""
+"""How often a process may wake again at the same time before it counts as a busy loop."""
 ANYONE = -1
-"""In the place of an incarnation: whichever process is there when the event comes."""
+"""In place of an incarnation: any process on the host when the event runs."""
 
 
 class World:
-    """Hosts, time, chance, trace and checkers; knows nothing of what the hosts do."""
+    """Hosts, time, random streams, trace and checkers; it does not know what hosts do."""
 
     def __init__(self, seed: object, keep_lines: int = KEPT) -> None:
         self.seed = seed
@@ -36,12 +36,12 @@ class World:
         self.trace = Trace(keep_lines)
         self.hosts: dict[str, Host] = {}
         self.marks: Counter[str] = Counter()
-        """What happened at all: each fault kind and each `covered` point (INV-91)."""
+        """Counts of events that happened: each fault kind and each `covered` point (INV-91)."""
         self.warm_after_failed_sync = False
         self.touched: Host | None = None
-        """The host that the present event ran on."""
+        """The host of the current event."""
         self.on_down: list[Callable[[Host, bool], None]] = []
-        """Called with (host, whether the power went) when a process ends."""
+        """Called with (host, whether the power failed) when a process ends."""
         self._heap: list[tuple[int, int, Host | None, int, str, Call]] = []
         self._sequence = 0
         self._checkers: list[Checker] = []
@@ -51,7 +51,7 @@ class World:
     # Time -------------------------------------------------------------------------------------
 
     def at(self, time_us: int, label: str, call: Call, host: Host | None = None) -> None:
-        """Run `call` at `time_us`, in the name of `host` if it still is the same process then."""
+        """Run `call` at `time_us` for `host`, if the host still has the same process then."""
         self._sequence += 1
         time_us = max(time_us, self.time_us)
         incarnation = host.incarnation if host is not None else 0
@@ -61,12 +61,14 @@ class World:
         self.at(self.time_us + delay_us, label, call, host)
 
     def reach(self, delay_us: int, label: str, call: Call, host: Host) -> None:
-        """Run `call` in the name of whatever process is on `host` then; of none, not at all."""
+        """Run `call` after `delay_us` for any process on `host`; without a process it is
+        dropped.
+        """
         self._sequence += 1
         heappush(self._heap, (self.time_us + delay_us, self._sequence, host, ANYONE, label, call))
 
     def run_until(self, time_us: int, done: Callable[[], bool] | None = None) -> bool:
-        """Run to `time_us`, or until `done()`; whether `done` was the reason."""
+        """Run events up to `time_us`, or until `done()` is true; returns whether it was."""
         heap = self._heap
         while heap and heap[0][0] <= time_us:
             at_us, sequence, host, incarnation, label, call = heappop(heap)
@@ -112,7 +114,7 @@ class World:
         return host
 
     def start(self, host: Host) -> None:
-        """Start the host's process; one that cannot start stays down and is tried again."""
+        """Start the host's process; one that cannot start stays down and is retried."""
         if host.up:
             return
         host.machine_up = True
@@ -133,11 +135,10 @@ class World:
             self.wake_soon(host)
 
     def kill(self, host: Host) -> None:
-        """The process dies; the page cache lives, unless a sync failed on it.
+        """Kill the process; the page cache survives, unless a sync has failed on it.
 
-        After a failed sync the cache holds bytes that no later sync will write: operators are
-        told to reboot then, and the simulator does, unless the history is one of those that do not
-        (`warm_after_failed_sync`).
+        After a failed sync the cache has bytes that no later sync will write. Operators must reboot
+        then, and the simulator does, unless the history sets `warm_after_failed_sync`.
         """
         if host.up and host.disk.doubtful and not self.warm_after_failed_sync:
             self.power_off(host)
@@ -148,7 +149,7 @@ class World:
             self._down(host, power=False)
 
     def power_off(self, host: Host) -> None:
-        """The machine loses its power; of what was not synced a drawn part is left."""
+        """Cut the power: of the data that was not synced, a random part survives."""
         draw = self.streams["crash"].getrandbits(64)
         host.disk = host.disk.crash(draw)
         host.machine_up = False
@@ -156,7 +157,7 @@ class World:
         self._down(host, power=True)
 
     def lose_disk(self, host: Host) -> None:
-        """The machine goes off and its disk is lost for good; it comes back with an empty one."""
+        """Cut the power and lose the disk; the machine returns with an empty one."""
         if host.up:
             self.power_off(host)
         host.disk = SimDisk()
@@ -164,7 +165,7 @@ class World:
         self.tell("disk_lost", host)
 
     def exit(self, host: Host, again_us: int = SECOND // 2) -> None:
-        """The process ends by itself, and is started again as a service manager would."""
+        """End the process, and restart it after `again_us` as a service manager would."""
         self.kill(host)
         self.after(again_us, f"start {host.name}", lambda: self.start(host))
 
@@ -177,7 +178,7 @@ class World:
             told(host, power)
 
     def pause(self, host: Host) -> None:
-        """The process stands still; its clocks run on."""
+        """Pause the process; its clocks continue."""
         host.paused = host.up
 
     def resume(self, host: Host) -> None:
@@ -189,14 +190,14 @@ class World:
             if incarnation in (host.incarnation, ANYONE):
                 self.at(self.time_us, label, call, host)
 
-    # The one timer of a host ------------------------------------------------------------------
+    # The timer of a host ----------------------------------------------------------------------
 
     def wake_soon(self, host: Host) -> None:
         host.wake_at_us = None
         self._wake_at(host, self.time_us)
 
     def arm(self, host: Host) -> None:
-        """Wake the process at its next deadline, which the event just run may have moved."""
+        """Set the timer to the process's next deadline, which the last event may have changed."""
         deadline = getattr(host.process, "next_deadline", None)
         if deadline is None:
             return
@@ -234,7 +235,7 @@ class World:
                 self._observers.append(checker.observe)
 
     def forget_checkers(self, *rules: str) -> None:
-        """From now on these rules are not asked about: a story breaks what they rest on."""
+        """Disable these rules from now on: a scenario violates what they depend on."""
         self._checkers = [c for c in self._checkers if c.rule not in rules]
         self._observers = [
             c.observe for c in self._checkers if type(c).observe is not Checker.observe
@@ -242,7 +243,7 @@ class World:
         self._hearers.clear()
 
     def tell(self, fact: str, *values: object) -> None:
-        """A node did something that checkers must know of; each has a method of that name."""
+        """Report a fact about a node to all checkers with a method of that name."""
         hearers = self._hearers.get(fact)
         if hearers is None:
             found = (getattr(checker, fact, None) for checker in self._checkers)

@@ -1,4 +1,4 @@
-"""The kinds of world by name; each is imported when it is first played."""
+"""The worlds by name; each module is imported when it is first used."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -20,7 +20,7 @@ MODULES = {
 
 
 def maker(plan: Plan) -> Callable[[Plan], History]:
-    """The function `history(plan)` of the plan's world or scenario."""
+    """Return the function `history(plan)` of the plan's world or scenario."""
     if plan.scenario:
         from sim.scenarios.index import history_of
 

@@ -1,1 +1,1 @@
-"""L5: the command line. One file a command; `cli` names them all and imports them when used."""
+"""The command line (layer L5): one file per command; `cli` imports a command when it is used."""

@@ -1,4 +1,4 @@
-"""`epochmq chaos`: faults for the cluster of this directory, which `epochmq dev` started."""
+"""`epochmq chaos`: injects faults into this directory's cluster, started by `epochmq dev`."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""`epochmq consume TOPIC`: print messages."""
+"""`epochmq consume TOPIC`: prints the messages of a topic."""
 
 import sys
 import time
@@ -24,7 +24,7 @@ _POLL_TO_END_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _ConsumeJob:
-    """What is to be read."""
+    """The parameters of one run."""
 
     namesrv: str
     topic: str
@@ -117,7 +117,7 @@ async def _consume(job: _ConsumeJob, printer: "Printer") -> None:
         reading = asyncio.create_task(_read(job, printer))
         stopping = asyncio.create_task(stop.wait())
         try:
-            # Ctrl-C is how following ends: no failure.
+            # Ctrl-C is the usual end of following, and no failure.
             await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopping.cancel()
@@ -189,7 +189,9 @@ async def _pop(job: _ConsumeJob, group: str, printer: "Printer", take: "Take") -
 
 
 def _at_once(printer: "Printer", take: "Take") -> "Take":
-    """`take`, and out with it: who follows waits for it, and a commit must not run ahead of it."""
+    """Return `take` with a flush after it: messages must be visible at once, and before a
+    commit.
+    """
 
     def take_now(messages: "list[StoredMessage]") -> bool:
         more = take(messages)

@@ -1,4 +1,4 @@
-"""What the two server commands share: where options come from, and how they are shown."""
+"""The common parts of the server commands: reading options from files and showing them."""
 
 import contextlib
 import functools
@@ -27,7 +27,7 @@ LEVELS = ("debug", "info", "warning", "error")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flags:
-    """What the command line of a server said."""
+    """The command line arguments of a server."""
 
     config: str | None
     settings: tuple[str, ...]
@@ -46,7 +46,7 @@ class Flags:
 
 
 def server_options(command: F) -> F:
-    """The options of `namesrv` and `broker`; letters as RocketMQ's `mqnamesrv` and `mqbroker`."""
+    """Add the options of server commands; letters as in RocketMQ's `mqnamesrv` and `mqbroker`."""
     command = _tell_log(command)
     for decorate in reversed(
         (
@@ -84,12 +84,12 @@ def bootstrap_option(command: F) -> F:
 
 
 def with_bootstrap(settings: dict[str, str], bootstrap: bool) -> dict[str, str]:
-    """The settings with `--bootstrap` put into them."""
+    """Return the settings with `--bootstrap` applied."""
     return {**settings, "controllerBootstrap": "true"} if bootstrap else settings
 
 
 def _tell_log(command: F) -> F:
-    """What ends a server is also written to its log file: its standard error may be lost."""
+    """Also log the error that ends a server, since its standard error may be lost."""
 
     @functools.wraps(command)
     def run(**given: Any) -> Any:
@@ -106,14 +106,14 @@ def _tell_log(command: F) -> F:
 
 
 def _set_up_file(file: str | None) -> None:
-    """Have a log file though the options could not be read, where the command line names one."""
+    """Set up the log file of the command line when the options could not be read."""
     if file is not None and not logging.getLogger().handlers:
         with contextlib.suppress(OSError):
             configure(file=file)
 
 
 def read_settings(flags: Flags) -> dict[str, str]:
-    """The file's properties with those of `--set KEY=VALUE` put over them."""
+    """Return the file's properties, overridden by those of `--set KEY=VALUE`."""
     found = read_file(flags.config) if flags.config else {}
     for setting in flags.settings:
         key, equals, value = setting.partition("=")
@@ -124,7 +124,7 @@ def read_settings(flags: Flags) -> dict[str, str]:
 
 
 def read_file(config: str) -> dict[str, str]:
-    """One properties file; errors: `ConfigError` that names it."""
+    """Read one properties file; raises `ConfigError` with its name."""
     try:
         return parse_properties(Path(config).read_text(encoding="utf-8"))
     except OSError as error:
@@ -136,9 +136,9 @@ def read_file(config: str) -> dict[str, str]:
 
 
 def load(loader: Callable[..., T], properties: Mapping[str, str], flags: Flags) -> T:
-    """Typed options by a server's own `loader`; sets the log up unless they are only shown.
+    """Load typed options by a server's `loader`; set up logging unless options are only shown.
 
-    Every problem names the file it stands in.
+    Every error names the file with the option.
     """
     warnings: list[str] = []
     try:
@@ -168,19 +168,19 @@ def _set_up_log(options: object, flags: Flags) -> None:
 
 
 def uses_uvloop(options: object, flags: Flags) -> bool:
-    """What the command line says, else what the file says: on, unless somebody switched it off."""
+    """Return the command line's value, else the file's; by default uvloop is used."""
     if flags.uvloop is not None:
         return flags.uvloop
     return getattr(options, "use_uvloop", True) is True
 
 
 def _option(options: object, name: str) -> str:
-    """A server's own option, where it has that one."""
+    """Return a server's option, or an empty text if the server does not have it."""
     return str(getattr(options, name, ""))
 
 
 def print_options(options: object, flags: Flags, important: Iterable[str]) -> None:
-    """The effective configuration as a properties file; only the `important` keys with -m."""
+    """Print the effective configuration as properties; with -m only the `important` keys."""
     text = render_properties([options])
     if not flags.print_all:
         known = parse_properties(text)
@@ -189,7 +189,7 @@ def print_options(options: object, flags: Flags, important: Iterable[str]) -> No
 
 
 def explain_options(cls: type, output: str) -> None:
-    """Every option with its default and what it does."""
+    """Print every option with its default and its description."""
     rows = [
         {
             "option": row.key,

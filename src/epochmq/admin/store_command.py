@@ -1,4 +1,4 @@
-"""`epochmq store`: look at the files of a broker that is stopped."""
+"""`epochmq store`: checks, repairs and exports the files of a broker."""
 
 import os
 from pathlib import Path
@@ -61,7 +61,7 @@ def export(broker_name: str, directory: Path, namesrv: str, output: str) -> None
 
 
 # Store files ---------------------------------------------------------------------------------
-# Opening the files of a broker that is stopped, for the commands `epochmq store ...`.
+# Opens the files of a stopped broker, for the commands `epochmq store ...`.
 
 
 config_option = click.option(
@@ -73,9 +73,9 @@ config_option = click.option(
 
 
 def open_files(directory: Path, config: str | None) -> "tuple[RealDisk, StoreOptions, QueueTypes]":
-    """The disk under a store, its options, and which topics have batch queues.
+    """Return the disk of a store, its options, and the topics with batch queues.
 
-    `NotFound` when there is no commit log. Log files have the size that they have.
+    Raises `NotFound` when there is no commit log. The size of log files is taken from the files.
     """
     from dataclasses import replace
 
@@ -104,7 +104,7 @@ def open_files(directory: Path, config: str | None) -> "tuple[RealDisk, StoreOpt
 
 
 def _file_bytes(log: Path) -> int | None:
-    """The size of log files as it is: a broker's other files do not tell."""
+    """Return the actual size of log files, which other files do not contain."""
     first = next((path for path in sorted(log.iterdir())), None)
     return first.stat().st_size if first else None
 
@@ -112,7 +112,7 @@ def _file_bytes(log: Path) -> int | None:
 def _log_of(
     directory: Path, options: "BrokerOptions", root_is_given: bool
 ) -> tuple[str, dict[str, str]]:
-    """As the broker finds its log; one below its root is looked for below `directory`."""
+    """Find the log as the broker does; a log below the broker's root is below `directory`."""
     from epochmq.broker.config.store_keys import log_dir
     from epochmq.runtime.config_text import store_paths
 
@@ -124,7 +124,7 @@ def _log_of(
 
 
 # Store repair --------------------------------------------------------------------------------
-# `epochmq store repair`: what is damaged in a stopped broker's log, and two ways on.
+# `epochmq store repair`: finds damage in a stopped broker's log, and repairs it in two ways.
 
 
 @click.command()
@@ -204,7 +204,9 @@ def _repair(work: "Repair", replica: str | None) -> None:
 
 
 def _read_log(address: str, low: int, high: int) -> bytes:
-    """Bytes `[low, high)` of the log of the broker at `address`, as far as it confirms them."""
+    """Read bytes `[low, high)` of the log of the broker at `address`, as far as they are
+    confirmed.
+    """
     from epochmq.admin.shared.asking import ask
     from epochmq.base.limits import BULK_READ_BYTES_MAX
     from epochmq.client.aio.bulk_calls import BulkCalls

@@ -1,9 +1,9 @@
-"""EpochMQ's data pipeline on Spark through PySpark (docs/PIPELINE.md).
+"""The Spark connector of EpochMQ: PySpark data sources, sinks and jobs (docs/PIPELINE.md).
 
-`tune(builder)` sets a session up, `register(spark)` makes the formats known where Spark does not
-find them, `PublishOffsets` shows a query's progress to RocketMQ's lag tools, and `freeze_once()`
-makes a sink in Python cheaper. Everything is imported on first use: this package is on the path of
-programs that have no Spark.
+`tune(builder)` configures a Spark session. `register(spark)` registers the formats where Spark does
+not find them by itself. `PublishOffsets` publishes a query's offsets for RocketMQ's lag tools.
+`freeze_once()` makes a sink in Python cheaper. All names are imported on first use, because
+programs without Spark import this package, too.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ __all__ = [
 
 _HOMES = {
     "PublishOffsets": "epochmq.spark.publish",
-    # What the `pyspark_*` modules hand Spark's calls to.
+    # The `pyspark_*` modules pass Spark's calls to these.
     "batch_reader": "epochmq.spark.source",
     "schema": "epochmq.spark.source",
     "stream_reader": "epochmq.spark.stream",

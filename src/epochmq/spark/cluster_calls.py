@@ -1,4 +1,4 @@
-"""The asynchronous half of `Cluster`: what is asked of brokers, each call with patience."""
+"""The asynchronous part of `Cluster`: requests to brokers, each with retries."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -22,18 +22,18 @@ _NO_EPOCHS = frozenset(
         ResponseCode.INVALID_PARAMETER,
     }
 )
-"""Another broker; one without controllers; an epoch that has not begun."""
+"""Errors of a broker that is not EpochMQ, of one without controllers, or of a future epoch."""
 
 
 class SparkClusterCalls:
-    """Calls to one cluster; offsets are queue offsets."""
+    """Requests to one cluster; all offsets are queue offsets."""
 
     def __init__(self, admin: Admin, retries: Retries) -> None:
         self._admin = admin
         self._retries = retries
         self._bulk = BulkCalls(admin.instance)
         self.newest: dict[str, int] = {}
-        """Topic -> the newest store time (wall ms) that a call of `bounds` was told."""
+        """By topic: the newest store time (wall ms) that `bounds` received."""
 
     async def topics(self) -> list[str]:
         return sorted(await self._retries.ask("listing the topics", self._admin.topics))
@@ -49,7 +49,7 @@ class SparkClusterCalls:
         return {queue: pair for each in found for queue, pair in each.items()}
 
     async def bounds(self, topic: str, *, master: bool = False) -> Bounds:
-        """One call a broker; queues that may not be read are left out."""
+        """Return the bounds of readable queues, with one request to each broker."""
 
         async def work() -> Bounds:
             readable = self._admin.instance.routes.subscribe(topic)
@@ -110,7 +110,9 @@ class SparkClusterCalls:
         await self._retries.ask(f"publishing {group}'s offset of {queue}", work, queue.topic)
 
     async def _make_group(self, address: str, group: str) -> None:
-        """With its retry topic, by whose route RocketMQ's tools find a group's brokers."""
+        """Create the group with its retry topic, whose route RocketMQ's tools use to find its
+        brokers.
+        """
         await self._admin.put_group(address, SubscriptionGroupConfig(group_name=group))
         await self._admin.put_topic(
             address, TopicConfig(retry_topic(group), read_queue_nums=1, write_queue_nums=1)
@@ -139,7 +141,7 @@ class SparkClusterCalls:
             ) from None
 
     def _any(self, broker_name: str) -> str:
-        """The master's address, else that of the follower with the smallest id."""
+        """Return the address of the master, else of the follower with the smallest id."""
         address = self._admin.instance.routes.address(broker_name, MASTER_ID)
         if address is None:
             raise NotReachable(f"broker {broker_name} has no replica now")

@@ -1,7 +1,8 @@
-"""The columns of a row: names, order, Arrow and Spark types (docs/PIPELINE.md, "Rows").
+"""The schema of `format("rocketmq")`: names, order, Arrow and Spark types (docs/PIPELINE.md,
+"Rows").
 
-Spark compares the first batch with its own schema exactly, so every column can be null, binary and
-string have 32-bit offsets, and times are microseconds in UTC.
+Spark requires that the first batch has exactly its own schema. Every column is therefore nullable,
+binary and string have 32-bit offsets, and times are in microseconds, UTC.
 """
 
 import difflib
@@ -35,11 +36,11 @@ ARROW: dict[str, pa.DataType] = {
     "preparedTransactionOffset": pa.int64(),
     "msgId": pa.string(),
 }
-"""All columns in their order; `properties` as it is with `properties=map`."""
+"""All columns in their order; `properties` has the type for `properties=map`."""
 
 NAMES = tuple(ARROW)
 PROPERTIES = ("map", "raw", "none")
-"""What the option `properties` may say: a map, the stored text, or no such column."""
+"""Values of the option `properties`: a map, the stored text, or no such column."""
 
 _SPARK = {
     pa.string(): "string",
@@ -52,9 +53,10 @@ _SPARK = {
 
 
 def chosen(columns: Sequence[str] | None, properties: str = "map") -> tuple[str, ...]:
-    """The names asked for, in the order of the request; all of them for None.
+    """Return the selected column names in the order of the request; all of them for None.
 
-    UsageError for an unknown or repeated name, none at all, or another value of `properties`.
+    Raises `UsageError` for an unknown or repeated name, for an empty selection, and for an unknown
+    value of `properties`.
     """
     if properties not in PROPERTIES:
         raise UsageError(_unknown("value of properties", properties, PROPERTIES))
@@ -71,14 +73,14 @@ def chosen(columns: Sequence[str] | None, properties: str = "map") -> tuple[str,
 
 
 def schema(columns: Sequence[str] | None = None, properties: str = "map") -> pa.Schema:
-    """The Arrow schema of these columns."""
+    """Return the Arrow schema of the selected columns."""
     return pa.schema(
         [pa.field(name, _type(name, properties)) for name in chosen(columns, properties)]
     )
 
 
 def ddl(columns: Sequence[str] | None = None, properties: str = "map") -> str:
-    """The same as Spark writes it: `topic string, queueId int, ...`."""
+    """Return the schema of the selected columns as Spark DDL: `topic string, queueId int, ...`."""
     return ", ".join(
         f"{name} {_SPARK[_type(name, properties)]}" for name in chosen(columns, properties)
     )

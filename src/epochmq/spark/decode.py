@@ -1,11 +1,11 @@
-"""Raw records, as pulls, bulk reads and log files hold them, to Arrow batches.
+"""Decodes raw records, from pulls, bulk reads and log files, into Arrow batches.
 
-Everything is done for many records at once, in windows of the buffer; only bodies that are
-compressed and batches kept as one record are looked at singly. What comes out is what
-`model.record.decode` gives record by record, and tests hold the two against each other.
+Many records are decoded at once, in windows of the buffer. Only compressed bodies and batches
+stored as one record are handled one by one. The results equal those of `model.record.decode` for
+each record; tests compare the two.
 
-There are two decoders. numpy takes every record; the native code takes windows of ordinary records
-several times faster (docs/adr/0038, 0057).
+There are two decoders: numpy decodes every record, and native code decodes windows of ordinary
+records several times faster (docs/adr/0038, 0057).
 """
 
 import logging
@@ -29,23 +29,24 @@ log = logging.getLogger(__name__)
 __all__ = ["CorruptRecord", "Decoder", "chase"]
 
 ROWS = 2000
-"""Rows a batch: best for decoding and for Spark."""
+"""Default number of rows in a batch: fastest for decoding and for Spark."""
 ROWS_MAX = 1_000_000
 WINDOW_BYTES = 2 * 1024 * 1024
-"""Records are searched for in so much of the buffer at a time; it shall stay in a core's cache:
-with 4 MiB copying the bodies takes a third longer, and with 1 MiB batches of 1 KiB rows are small.
+"""The bytes of the buffer in which records are searched at a time.
+
+A window should fit into a core's cache: with 4 MiB copying the bodies takes a third longer, and
+with 1 MiB batches of 1 KiB rows are small.
 """
 BATCH_BYTES_MAX = 64 * 1024 * 1024
-"""Records of one batch, but for a single larger one."""
+"""The most bytes of records in one batch, unless a single record is larger."""
 
 
 class Decoder:
-    """Decodes into the same columns again and again; keeps nothing between calls.
+    """Decodes records into a fixed set of columns; keeps no state between calls. Thread-safe.
 
-    `check_crc` compares each body with its checksum too. `bad_bodies` is what a row has in place of
-    a body that says it is compressed and does not inflate: `stored` (the bytes as they are),
-    `null`, or none: `fail` makes it a CorruptRecord. Half messages and rolled-back ones are never
-    rows. Thread-safe.
+    With `check_crc` each body is compared with its checksum. `bad_bodies` is the value for a body
+    that is marked as compressed and cannot be decompressed: `stored` (the stored bytes), `null`, or
+    `fail`, which raises `CorruptRecord`. Half messages and rolled-back ones never become rows.
     """
 
     def __init__(
@@ -70,11 +71,11 @@ class Decoder:
         rows: int = ROWS,
         queue_offsets: tuple[int, int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of at most `rows` rows, in the buffer's order; none of them is empty.
+        """Yield batches of at most `rows` rows in the buffer's order; no batch is empty.
 
-        `records` is whole records one after the other; fillers are skipped. `queue_offsets`
-        (from, to), half-open, leaves out rows beside it, which a batch kept as one record may
-        hold. CorruptRecord, after all rows before it, where a record is not sound.
+        `records` are whole records one after the other; fillers are skipped. `queue_offsets` (from,
+        to), half-open, leaves out rows outside the range, which a batch stored as one record may
+        contain. Raises `CorruptRecord` at a record that is not sound, after all rows before it.
         """
         if not 1 <= rows <= ROWS_MAX:
             raise UsageError(f"rows a batch must be within 1..{ROWS_MAX}, not {rows}")
@@ -84,7 +85,7 @@ class Decoder:
     def _rows(
         self, raw: Bytes, broker_name: str, most: int, only: tuple[int, int] | None
     ) -> Iterator[pa.RecordBatch]:
-        """Windows of ordinary records by the native code, the others by numpy."""
+        """Decode windows of ordinary records by native code, and the others by numpy."""
         native = library()
         ordinary = whole(self._names, self._raw_properties, most, broker_name) if native else None
         at = 0
@@ -92,7 +93,7 @@ class Decoder:
             taken = _taken(native, ordinary, raw, at, only) if native and ordinary else None
             if native and taken:
                 if self._check_crc and not native.bodies(address(raw[at:]), taken.end - at):
-                    ordinary = None  # one by one, up to the damaged one
+                    ordinary = None  # decode by numpy, up to the damaged record
                     continue
                 if self._inflates and taken.flags & COMPRESSED:
                     walk = follow(raw.data, at, taken.end)
@@ -117,7 +118,7 @@ class Decoder:
     def _plain_rows(
         self, rows: Rows, broker_name: str, most: int, only: tuple[int, int] | None
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of `rows`, batches kept as one record written out first."""
+        """Yield batches of `rows`, after expanding batches that are stored as one record."""
         if not rows.any_flag & INNER_BATCH or not decode_bodies.wrapped(rows).any():
             yield from self._made(rows, broker_name, only)
             return
@@ -139,7 +140,9 @@ class Decoder:
     def _inflated(
         self, rows: Rows, broker_name: str, stored: pa.RecordBatch | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of `rows` with plain bodies; `stored` is those rows with bodies as they are."""
+        """Yield batches of `rows` with decompressed bodies; `stored` has these rows with stored
+        bodies.
+        """
         begin = 0
         for done in decode_bodies.inflated(rows, bad_bodies=self._bad_bodies):
             for offset, why in done.bad[:1]:
@@ -172,7 +175,7 @@ class Decoder:
 def _taken(
     native: Library, ordinary: Whole, raw: Bytes, at: int, only: tuple[int, int] | None
 ) -> DecodedBatch | None:
-    """The next window's rows by the native code, or none."""
+    """Decode the next window by native code; None when numpy has to decode it."""
     return ordinary.decode(
         native,
         raw,
@@ -185,14 +188,14 @@ def _taken(
 
 
 def _without_half(rows: Rows) -> Rows:
-    """The rows that are no half messages and no rolled-back ones."""
+    """Return the rows without half messages and rolled-back ones."""
     if not rows.any_flag & TX_PREPARED:
         return rows
     return rows.pick((rows.sys_flag & TX_PREPARED) == 0)
 
 
 def _asked(rows: Rows, only: tuple[int, int] | None) -> Rows:
-    """The rows within the queue offsets (from, to)."""
+    """Return the rows within the queue offsets (from, to)."""
     if only is None:
         return rows
     offsets = rows.head["queueOffset"].astype(np.int64)
@@ -200,7 +203,9 @@ def _asked(rows: Rows, only: tuple[int, int] | None) -> Rows:
 
 
 def _split(rows: Rows, most: int) -> Iterator[Rows]:
-    """Parts of at most `most` rows and BATCH_BYTES_MAX, about equal in size."""
+    """Split rows into parts of about equal size, of at most `most` rows and BATCH_BYTES_MAX
+    bytes.
+    """
     begin, count = 0, len(rows)
     if 0 < count <= most and rows.end[-1] - rows.at[0] <= BATCH_BYTES_MAX:
         yield rows
@@ -215,7 +220,7 @@ def _split(rows: Rows, most: int) -> Iterator[Rows]:
 
 
 def _checked(rows: Rows, fault: CorruptRecord | None) -> tuple[Rows, CorruptRecord | None]:
-    """The rows before the first body that does not fit its checksum."""
+    """Return the rows before the first body that does not match its checksum, and that fault."""
     view = rows.raw.data
     crcs = rows.head["bodyCRC"].view(">u4").tolist()
     spans = zip(rows.body_at.tolist(), rows.body_to.tolist(), crcs, strict=True)

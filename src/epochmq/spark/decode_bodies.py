@@ -1,8 +1,8 @@
-"""Bodies, inflated where their record says that they are compressed.
+"""Decompresses message bodies, and expands batches that are stored as one record.
 
-A broker takes any body with the flag that says so: a body that does not inflate is a producer's
-mistake, and no damage (its checksum is of what was stored). One such message must not stop the
-reading of its queue.
+A broker accepts any body with the compression flag. A body that cannot be decompressed is a
+producer's mistake and no damage, since its checksum covers the stored bytes. One such message must
+not stop a reader of its queue.
 """
 
 import struct
@@ -22,30 +22,30 @@ from epochmq.spark import decode_heads as cells
 from epochmq.spark.decode_heads import CorruptRecord, Flags, Rows
 
 PLAIN_BYTES_MAX = 64 * 1024 * 1024
-"""Inflated bodies in one batch; what is more begins the next one."""
+"""The most decompressed bytes in one batch; further bodies begin the next batch."""
 
 
 AS_STORED, NULL, FAIL = BAD_BODIES = ("stored", "null", "fail")
-"""What a row has in place of a body that does not inflate; `fail`: it is a CorruptRecord."""
+"""Values for a body that cannot be decompressed; `fail` raises `CorruptRecord`."""
 
 
 @dataclass(slots=True)
 class Inflated:
-    """Rows that fit into one batch, and the plain bodies of the compressed ones in order."""
+    """Rows that fit into one batch, and the decompressed bodies of the compressed rows in order."""
 
     rows: Rows
     plain: list[bytes | None]
     bad: list[tuple[int, str]] = field(default_factory=list)
-    """Queue offsets of the rows whose bodies did not inflate, and why."""
+    """Queue offsets of the rows whose bodies could not be decompressed, and the reason."""
 
 
 def inflated(
     rows: Rows, limit: int = PLAIN_BYTES_MAX, bad_bodies: str = FAIL
 ) -> Iterator[Inflated]:
-    """All `rows` in pieces, each with at most `limit` inflated bytes, or one body.
+    """Yield all `rows` in pieces, each with at most `limit` decompressed bytes, or one body.
 
-    `bad_bodies` says what becomes of a body that does not inflate; with FAIL it is a
-    CorruptRecord, after the rows before it. CodecMissing is raised as it is.
+    `bad_bodies` selects the value for a body that cannot be decompressed; FAIL raises
+    `CorruptRecord` after the rows before it. `CodecMissing` is passed on.
     """
     begin, size = 0, 0
     plain: list[bytes | None] = []
@@ -75,13 +75,13 @@ def inflated(
 
 
 def bodies(rows: Rows, plain: list[bytes | None]) -> pa.BinaryArray:
-    """The bodies, those of compressed rows from `plain` when it is not empty."""
+    """Return the bodies; those of compressed rows come from `plain` when it is not empty."""
     stored = cells.binary(rows.raw, rows.body_at, rows.body_to)
     return replaced(stored, rows, plain)
 
 
 def replaced(stored: pa.BinaryArray, rows: Rows, plain: list[bytes | None]) -> pa.BinaryArray:
-    """The `stored` bodies of `rows`, those of compressed ones from `plain`."""
+    """Return the `stored` bodies of `rows` with those of compressed rows replaced from `plain`."""
     if not plain:
         return stored
     squeezed = pa.array((rows.sys_flag & COMPRESSED) != 0)
@@ -89,17 +89,16 @@ def replaced(stored: pa.BinaryArray, rows: Rows, plain: list[bytes | None]) -> p
 
 
 # Decode inner --------------------------------------------------------------------------------
-# Batches that are kept as one record, written out as the records they stand for.
-#
-# The k-th message has the record's queue offset + k, its topic, hosts and times, and its own flag,
-# body and properties (`model.batch.unwrap`). As plain records they take the same vectorised way.
+# Expands batches that are stored as one record into one record per message.  Message k has the
+# record's queue offset + k, its topic, hosts and times, and its own flag, body and properties
+# (`model.batch.unwrap`). The expanded records are then decoded like all others.
 
 
 WRAPPED = NEED_UNWRAP | INNER_BATCH
 INNER_BYTES_MAX = 16 * 1024 * 1024
-"""Written-out records in one piece, but for one batch that is larger."""
+"""The most bytes of expanded records in one piece, unless one batch is larger."""
 _TOPICS_BYTES_MAX = 32 * 1024 * 1024
-"""Each message carries the topic's name again; real names have 255 bytes at most."""
+"""Each expanded message repeats the topic's name; valid names have 255 bytes at most."""
 _CLEARED = ~(WRAPPED | COMPRESSED | COMPRESSION_MASK)
 _U32 = struct.Struct(">I")
 _FRONT = struct.Struct(">IIIiiqqi")
@@ -107,14 +106,14 @@ _U16 = struct.Struct(">H")
 
 
 def wrapped(rows: Rows) -> Flags:
-    """Which rows are batches."""
+    """Return which rows are batches."""
     found: Flags = (rows.sys_flag & WRAPPED) == WRAPPED
     return found
 
 
 @dataclass(slots=True)
 class PlainRun:
-    """A run of plain records, and which row of `rows` each part of it comes from."""
+    """Consecutive expanded records, and the row of `rows` from which each part comes."""
 
     data: bytes
     ends: list[int]
@@ -122,14 +121,17 @@ class PlainRun:
     first: int
 
     def origin(self, fault: CorruptRecord) -> CorruptRecord:
-        """A fault found in `data`, at the record that was read."""
+        """Convert a fault found in `data` to one at the stored record."""
         at = self.first + bisect_right(self.ends, fault.offset_in_buffer)
         start, end = int(self.rows.at[at]), int(self.rows.end[at])
         return CorruptRecord(start, fault.why, fault.kind, resume_at=end)
 
 
 def written_out(rows: Rows, limit: int = INNER_BYTES_MAX) -> Iterator[PlainRun]:
-    """All `rows` as runs of plain records; CorruptRecord after the rows before a broken batch."""
+    """Yield all `rows` as runs of expanded records.
+
+    Raises `CorruptRecord` at an invalid batch, after the rows before it.
+    """
     parts: list[bytes] = []
     ends: list[int] = []
     first = 0
@@ -153,7 +155,7 @@ def written_out(rows: Rows, limit: int = INNER_BYTES_MAX) -> Iterator[PlainRun]:
 
 
 def _runs(rows: Rows) -> Iterator[tuple[int, int, bool]]:
-    """(begin, end, is it a batch) of each batch, and of each run of adjacent plain records."""
+    """Yield (begin, end, is a batch) of each batch, and of each run of adjacent other records."""
     batch = wrapped(rows)
     starts = np.ones(len(rows), bool)
     starts[1:] = batch[1:] | batch[:-1] | (rows.at[1:] != rows.end[:-1])
@@ -178,7 +180,7 @@ def _messages(rows: Rows, at: int) -> bytes:
 
 
 def _record(head: bytes, topic: bytes, entry: BatchEntry, k: int) -> bytes:
-    """One message as a record; `topic` with its length."""
+    """Return one message as a record; `topic` includes its length."""
     _, magic, _, queue_id, _, queue_offset, offset, flags = _FRONT.unpack_from(head)
     size = len(head) + len(entry.body) + len(topic) + 2 + len(entry.properties)
     front = _FRONT.pack(

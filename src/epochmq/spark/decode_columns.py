@@ -1,4 +1,4 @@
-"""One builder a column: rows in, an Arrow array out. Columns not asked for cost nothing."""
+"""Builds the Arrow array of each column from decoded rows; unused columns cost nothing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from epochmq.spark.decode_heads import Rows
 
 TIME_MS_MIN = -62_135_596_800_000
 TIME_MS_MAX = 253_402_300_799_999
-"""The years 1 to 9999. A client's clock may say anything; rows must be readable all the same."""
+"""The years 1 to 9999 in ms. Other times, from a wrong client clock, become null."""
 
 
 @dataclass
 class BatchRows:
-    """The rows of one batch and what several columns share."""
+    """The rows of one batch, and values that several columns share."""
 
     rows: Rows
     plain: list[bytes | None]
@@ -33,7 +33,7 @@ class BatchRows:
 
 
 def build(name: str, part: BatchRows) -> pa.Array:
-    """The column `name` of the batch."""
+    """Build the column `name` of the batch."""
     return _BUILDERS[name](part)
 
 

@@ -1,4 +1,4 @@
-"""The decoder with numpy: where records begin, their fixed parts, and cells of Arrow columns."""
+"""The numpy decoder: finds records, reads their fixed parts, and makes cells of Arrow columns."""
 
 import struct
 import sys
@@ -25,18 +25,18 @@ from epochmq.model.record import (
 from epochmq.model.sys_flag import BORN_V6, HOSTS_V6_MASK, STORE_V6
 
 # Decode fault --------------------------------------------------------------------------------
-# What is raised where the bytes are no record: where, why, and how to go on behind it.
+# The error for bytes that are not a record: where, why, and where the next record begins.
 
 
 Kind = Literal["nothing", "torn", "damaged"]
-"""No magic number; a record that the data ends within; a record that contradicts itself."""
+"""No magic number; a record longer than the data; a record whose parts do not agree."""
 
 
 class CorruptRecord(RecordError):
-    """The bytes at `offset_in_buffer` are no whole, consistent record.
+    """Raised when the bytes at `offset_in_buffer` are not a whole, consistent record.
 
-    `kind` tells the cases apart (as `model.record.check` does). `resume_at` is the next record's
-    place when this one's size can be believed, else None.
+    `kind` distinguishes the cases, as `model.record.check` does. `resume_at` is the next record's
+    place when the size of this one is plausible, else None.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class CorruptRecord(RecordError):
         self.resume_at = resume_at
 
     def moved(self, by: int) -> "CorruptRecord":
-        """The same with places `by` bytes further on."""
+        """Return the fault with places `by` bytes higher."""
         resume = None if self.resume_at is None else self.resume_at + by
         return CorruptRecord(self.offset_in_buffer + by, self.why, self.kind, resume)
 
 
 # Decode chase --------------------------------------------------------------------------------
-# Where each record of a run begins: every size leads to the next record.
+# Finds where each record begins, by following the sizes from record to record.
 #
-# That is one memory access after the other, each waiting for the one before. So the bytes are read
-# through once beforehand, which the processor does ahead of time; they are needed anyhow.
+# That is a chain of memory accesses, each of which waits for the one before. Therefore the bytes
+# are read once beforehand, which the processor can prefetch; they are needed later anyway.
 
 
 Ints = NDArray[np.int64]
@@ -73,14 +73,14 @@ SIZE_MAX = 2**31 - 1
 _SIZE = struct.Struct(">I")
 _SMALLEST_RECORD = BLANK.size
 _LINE = 64
-"""Bytes that memory gives at a time."""
+"""The size of a cache line in bytes."""
 _TOUCHED_MAX = 8 * 1024 * 1024
-"""What is read through beforehand must still be in the cache when it is used."""
+"""The most bytes that are read beforehand, so that they are still in the cache when needed."""
 
 
 @dataclass(slots=True)
 class Walk:
-    """Starts and sizes of whole records without fillers; where to go on; what is wrong there."""
+    """Starts and sizes of whole records without fillers, the stop offset, and the fault there."""
 
     at: Ints
     sizes: Ints
@@ -89,7 +89,10 @@ class Walk:
 
 
 def chase(buffer: Buffer) -> Ints:
-    """Starts of all records in `buffer`, fillers left out; CorruptRecord where the chain breaks."""
+    """Return the starts of all records in `buffer` without fillers.
+
+    Raises `CorruptRecord` at the first invalid record.
+    """
     view = memoryview(buffer).cast("B")
     walk = follow(view, 0, len(view))
     if walk.fault:
@@ -98,7 +101,7 @@ def chase(buffer: Buffer) -> Ints:
 
 
 def follow(view: memoryview, begin: int, limit: int) -> Walk:
-    """Follow the records that begin in `begin..limit`; the last may end behind `limit`."""
+    """Find the records that begin in `begin..limit`; the last one may end after `limit`."""
     raw = np.frombuffer(view, np.uint8)
     limit = min(limit, len(raw))
     if limit - begin <= _TOUCHED_MAX:
@@ -132,7 +135,7 @@ def _nothing(at: int) -> CorruptRecord:
 
 
 def _why_stopped(raw: Bytes, at: int) -> CorruptRecord:
-    """The chain ends at `at` because of fewer than 8 bytes, or a size that leads nowhere."""
+    """Return the fault at `at`: fewer than 8 bytes, or an impossible size."""
     if len(raw) - at < _SMALLEST_RECORD:
         return CorruptRecord(at, f"only {len(raw) - at} bytes are left", "torn")
     size, magic = BLANK.unpack(raw[at : at + _SMALLEST_RECORD].tobytes())
@@ -144,7 +147,9 @@ def _why_stopped(raw: Bytes, at: int) -> CorruptRecord:
 
 
 def _step(view: memoryview, at: int, limit: int) -> tuple[Ints, int]:
-    """Starts by sizes alone, and the place behind the last, or of one that leads nowhere."""
+    """Return starts by sizes alone, and the place after the last record, or of an impossible
+    size.
+    """
     starts: list[int] = []
     size_at, add = _SIZE.unpack_from, starts.append
     last = min(limit, len(view) - _SMALLEST_RECORD + 1)
@@ -158,12 +163,12 @@ def _step(view: memoryview, at: int, limit: int) -> tuple[Ints, int]:
 
 
 def u32(raw: Bytes, at: Ints) -> Ints:
-    """The big-endian numbers at the places `at`."""
+    """Return the big-endian 32-bit numbers at the places `at`."""
     return gather(raw, at, 4).view(">u4").astype(np.int64)
 
 
 def gather(raw: Bytes, at: Ints, size: int) -> NDArray[np.void]:
-    """`size` bytes from each place. As opaque bytes: seven times faster than as fields."""
+    """Copy `size` bytes from each place, as opaque bytes: seven times faster than as fields."""
     if not at.size:
         return np.empty(0, f"V{size}")
     windows: NDArray[np.void] = np.ndarray((len(raw) - size + 1,), f"V{size}", raw, 0, (1,))
@@ -171,16 +176,16 @@ def gather(raw: Bytes, at: Ints, size: int) -> NDArray[np.void]:
 
 
 def address(array: NDArray[Any]) -> int:
-    """Where an array's first element lies; `array.ctypes` takes several times as long."""
+    """Return the address of an array's data; `array.ctypes` takes several times as long."""
     place: int = array.__array_interface__["data"][0]
     return place
 
 
 # Decode heads --------------------------------------------------------------------------------
-# The fixed part of many records at once, checked as `model.record.check` checks one.
+# Reads the fixed parts of many records at once, with the checks of `model.record.check`.
 #
-# The head is gathered as opaque bytes and then seen as fields. IPv6 hosts move what follows them;
-# such heads are put together from their pieces, so that the fields have one layout afterwards.
+# The head is copied as opaque bytes and then viewed as fields. IPv6 hosts shift the fields after
+# them; such heads are assembled from pieces, so that all heads have one layout.
 
 
 FIELDS = np.dtype(
@@ -202,7 +207,7 @@ FIELDS = np.dtype(
         ("bodyLength", ">u4"),
     ]
 )
-"""The head with two IPv4 hosts; the fields are named as their columns."""
+"""The head with two IPv4 hosts; fields have the names of their columns."""
 
 _BORN_HOST_AT = 48
 _STORE_TIME_AT = 56
@@ -215,17 +220,17 @@ Flags = NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Rows:
-    """Sound records of one buffer, one element each; places are in `raw`.
+    """Sound records of one buffer, as arrays with one element per record; places are in `raw`.
 
-    A field of `head` that names a host is meaningless where `born6` or `store6` is set.
+    The host fields of `head` are meaningless where `born6` or `store6` is set.
     """
 
     raw: Bytes
     at: Ints
     any_flag: int
-    """All bits of the sys flags, and maybe more: what is not in it no row has."""
+    """All bits of the sys flags, and maybe more: a bit that is not set here is set in no row."""
     head: NDArray[np.void]
-    """The fixed parts as fields; with IPv6 hosts they were put together before."""
+    """The fixed parts as fields, assembled from pieces for IPv6 hosts."""
     sys_flag: NDArray[np.int32]
     born6: Flags | None
     store6: Flags | None
@@ -239,7 +244,7 @@ class Rows:
         return len(self.at)
 
     def pick(self, which: slice | Flags) -> "Rows":
-        """Some of the rows: views for a slice."""
+        """Return some of the rows; a slice gives views."""
         return replace(
             self,
             at=self.at[which],
@@ -269,9 +274,9 @@ class Rows:
 
 
 def read(raw: Bytes, at: Ints, sizes: Ints) -> tuple[Rows, CorruptRecord | None]:
-    """The rows of records at `at`, up to the first that contradicts itself.
+    """Read the records at `at`, up to the first one that is inconsistent, and return that fault.
 
-    `raw` holds every record whole and their magic numbers are right (`follow`).
+    `raw` must hold every record whole, with a correct magic number (`follow` checks both).
     """
     sound = sizes >= _SMALLEST
     if not sound.all():
@@ -316,14 +321,14 @@ def _lengths(
     born6: Flags | None,
     store6: Flags | None,
 ) -> tuple[Rows, CorruptRecord | None]:
-    """Where body, topic and properties lie; stops where they do not add up to the size."""
+    """Find body, topic and properties; stop at a record whose parts do not add up to its size."""
     end = at + sizes
     body_at = at + HEAD.size
     if born6 is not None and store6 is not None:
         body_at = body_at + _V6_EXTRA * born6 + _V6_EXTRA * store6
     body_to = body_at + head["bodyLength"]
     fits = body_to + 3 <= end
-    # What does not fit is looked at in a harmless place, and given up below.
+    # A record that does not fit is read at a harmless place, and dropped below.
     inside = body_to if fits.all() else np.where(fits, body_to, at)
     topic_at: Ints = inside + 1
     topic_to: Ints = topic_at + raw[inside]
@@ -349,24 +354,24 @@ def _damaged(at: int, size: int, why: str) -> CorruptRecord:
 
 
 def u16(raw: Bytes, at: Ints) -> Ints:
-    """The big-endian numbers at the places `at`."""
+    """Return the big-endian 16-bit numbers at the places `at`."""
     return gather(raw, at, 2).view(">u2").astype(np.int64)
 
 
 # Decode cells --------------------------------------------------------------------------------
-# Byte ranges of one buffer as Arrow cells: one zero-copy array over them, and `take`.
+# Copies byte ranges of a buffer to Arrow cells: one zero-copy array over all, then `take`.
 #
-# Between two cells wanted lies one that is not; `take` of every other one copies each wanted cell
+# Between two wanted cells is an unwanted one; `take` of every second cell copies each wanted cell
 # once, in C++.
 
 
 _EQUAL_MAX = 128
 _CONTINUES = 0x80
-"""UTF-8: the two top bits of a byte within a character."""
+"""UTF-8: the two top bits of a continuation byte."""
 
 
 def binary(raw: Bytes, starts: Ints, ends: Ints) -> pa.BinaryArray:
-    """The bytes of each range, copied; ranges lie in order and less than 2 GiB apart."""
+    """Return the bytes of each range, copied; ranges are in order and span less than 2 GiB."""
     count = len(starts)
     if not count:
         return pa.array([], pa.binary())
@@ -384,12 +389,12 @@ def binary(raw: Bytes, starts: Ints, ends: Ints) -> pa.BinaryArray:
 
 @lru_cache(maxsize=16)
 def _wanted(count: int) -> pa.Int32Array:
-    """The numbers of the cells that are wanted, out of `2 * count - 1`."""
+    """Return the indexes of the wanted cells, out of `2 * count - 1`."""
     return pa.array(np.arange(0, 2 * count, 2, dtype=np.int32))
 
 
 def _equal(raw: Bytes, starts: Ints, size: int) -> pa.BinaryArray:
-    """Cells of one size, as ids and a topic's name have: a plain gather, several times faster."""
+    """Copy cells of one size, such as ids and topic names, several times faster than `take`."""
     bounds = np.arange(0, (len(starts) + 1) * size, size, dtype=np.int32)
     data = gather(raw, starts, size)
     return pa.Array.from_buffers(
@@ -398,12 +403,12 @@ def _equal(raw: Bytes, starts: Ints, size: int) -> pa.BinaryArray:
 
 
 def text(raw: Bytes, starts: Ints, ends: Ints) -> pa.StringArray:
-    """The same as text, broken UTF-8 replaced by U+FFFD as Java's readers do it."""
+    """Return the ranges as text; invalid UTF-8 is replaced by U+FFFD, as Java's readers do."""
     return as_text(binary(raw, starts, ends))
 
 
 def repeated(text: str, count: int) -> pa.StringArray:
-    """The same text in each of `count` cells."""
+    """Return an array with the same text in `count` cells."""
     return _repeated(text, 1 << (count - 1).bit_length()).slice(0, count)
 
 
@@ -416,7 +421,7 @@ def _repeated(text: str, count: int) -> pa.StringArray:
 
 
 def as_text(cells: pa.BinaryArray) -> pa.StringArray:
-    """Binary cells (without nulls or an offset) as text."""
+    """Convert binary cells (without nulls or an offset) to text."""
     offsets, data = parts(cells)
     if not is_text(data, offsets):
         cells = pa.array([mended(cell) for cell in cells.to_pylist()], pa.binary())
@@ -424,17 +429,17 @@ def as_text(cells: pa.BinaryArray) -> pa.StringArray:
 
 
 def sound(cells: pa.BinaryArray) -> pa.StringArray:
-    """Binary cells that are known to be UTF-8 as text."""
+    """Convert binary cells that are known to be UTF-8 to text."""
     return pa.Array.from_buffers(pa.string(), len(cells), cells.buffers())
 
 
 def mended(cell: bytes) -> bytes:
-    """`cell` with broken UTF-8 replaced."""
+    """Return `cell` with invalid UTF-8 replaced."""
     return cell.decode("utf-8", "replace").encode()
 
 
 def parts(cells: pa.BinaryArray) -> tuple[NDArray[np.int32], Bytes]:
-    """Offsets (one more than cells) and bytes of cells that `take` gave."""
+    """Return the offsets (one more than cells) and the bytes of cells made by `take`."""
     _, bounds, data = cells.buffers()
     if not len(cells):
         return np.zeros(1, np.int32), np.empty(0, np.uint8)
@@ -444,7 +449,7 @@ def parts(cells: pa.BinaryArray) -> tuple[NDArray[np.int32], Bytes]:
 
 
 def is_text(data: Bytes, offsets: NDArray[np.integer[Any]]) -> bool:
-    """Whether every cell is UTF-8: all of it is, and no cell begins within a character."""
+    """Return whether every cell is UTF-8: all bytes are, and no cell begins within a character."""
     if not data.size or data.max() < _CONTINUES:
         return True
     try:
@@ -456,16 +461,16 @@ def is_text(data: Bytes, offsets: NDArray[np.integer[Any]]) -> bool:
 
 
 # Decode hosts --------------------------------------------------------------------------------
-# Hosts as `ip:port`, and the id that says where a message is stored.
+# Formats hosts as `ip:port`, and message ids that contain a host and a log offset.
 #
-# Few hosts write many messages: each distinct one is written out once a batch.
+# Few hosts write many messages, so each distinct host is formatted once per batch.
 
 
 _HEX = np.frombuffer("".join(f"{n:02X}" for n in range(256)).encode(), np.uint16)
-"""The two digits of each byte, as they lie in memory."""
+"""The two hex digits of each byte, in memory order."""
 _OFFSET_SIZE = 8
 _Make = Callable[[Bytes, Ints, Ints, int], pa.StringArray]
-"""Texts from the buffer, the records' places, their hosts' places, and the size of a host."""
+"""Makes texts from the buffer, the records' places, the hosts' places, and the size of a host."""
 
 
 def born_hosts(rows: Rows) -> pa.StringArray:
@@ -481,12 +486,12 @@ def store_hosts(rows: Rows) -> pa.StringArray:
 
 
 def offset_ids(rows: Rows) -> pa.StringArray:
-    """`model.message_id.offset_id` of each row."""
+    """Return `model.message_id.offset_id` of each row."""
     return _by_family(rows, rows.store_host_at, rows.store6, _ids)
 
 
 def _by_family(rows: Rows, host_at: Ints, v6: Flags | None, make: _Make) -> pa.StringArray:
-    """Each family by itself, then all in their order again."""
+    """Format IPv4 and IPv6 hosts separately, then restore the order of the rows."""
     if v6 is None or not v6.any():
         return make(rows.raw, rows.at, host_at, V4_SIZE)
     four = make(rows.raw, rows.at[~v6], host_at[~v6], V4_SIZE)
@@ -506,7 +511,7 @@ def _hosts(raw: Bytes, at: Ints, host_at: Ints, size: int) -> pa.StringArray:
 
 
 def _v4(packed: NDArray[np.uint64]) -> pa.StringArray:
-    """Hosts as 8-byte words, only told apart here; the first one alone is the common case."""
+    """Format hosts given as 8-byte words; all hosts being equal is the common case."""
     if packed.size and (packed == packed[0]).all():
         return repeated(shown(packed[:1].tobytes()), len(packed))
     coded = pa.array(packed).dictionary_encode()
@@ -516,7 +521,7 @@ def _v4(packed: NDArray[np.uint64]) -> pa.StringArray:
 
 @lru_cache(maxsize=4096)
 def shown(packed: bytes) -> str:
-    """`ip:port` of 8 or 20 bytes, an IPv6 address in brackets."""
+    """Format 8 or 20 bytes as `ip:port`, an IPv6 address in brackets."""
     return format_addr(*unpack(packed))
 
 

@@ -1,4 +1,4 @@
-"""The decoder with native code: ordinary records become whole batches in one pass."""
+"""The decoder with native code: converts ordinary records to whole Arrow batches in one pass."""
 
 import ctypes
 import struct
@@ -16,31 +16,31 @@ from epochmq.store.native import library as native
 from epochmq.store.native.library import Library
 
 # Decode message ------------------------------------------------------------------------------
-# Arrow's message of a record batch, made up around buffers that lie behind it already.
+# Builds Arrow's IPC message of a record batch around buffers that are already in memory.
 #
-# What Python makes array by array takes 1.5 us each, and a batch has twenty; reading a message
-# makes all of them at once, without a copy. The head of a message (Arrow's format: Message.fbs)
-# is the same for all batches of a schema, but for its numbers: it is taken from Arrow itself,
-# and they are set.
+# Creating an array in Python takes 1.5 us, and a batch has twenty arrays; reading one message
+# creates all of them at once, without a copy. The head of a message (Arrow's format: Message.fbs)
+# is the same for all batches of a schema, except for its numbers. The head is taken from a message
+# that Arrow wrote, and the numbers are replaced.
 
 
 Ints = NDArray[np.int64]
 
 LINE = 64
-"""Arrow likes its buffers to begin at such places."""
+"""Arrow recommends this alignment of buffers, in bytes."""
 _PREFIX = 8
-"""A marker and the size of what follows."""
+"""A marker and the size of the head that follows."""
 _HEADER, _BODY_SIZE = 2, 3
-"""Fields of the table Message."""
+"""Field numbers of the FlatBuffers table Message."""
 _LENGTH, _NODES, _BUFFERS = 0, 1, 2
-"""Fields of the table RecordBatch."""
+"""Field numbers of the FlatBuffers table RecordBatch."""
 
 
 class MessageHead:
-    """Of batches of one schema; a pair of numbers each for every array and every buffer."""
+    """The message head for batches of one schema; it has two numbers for each array and buffer."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        # A number that is 0 has no place in such a table: a batch of one row has all of them.
+        # FlatBuffers omits a number that is 0, so the head is taken from a batch with one row.
         one = pa.RecordBatch.from_arrays(
             [pa.nulls(1, kind) for kind in schema.types], schema=schema
         )
@@ -55,15 +55,15 @@ class MessageHead:
         self._nodes = tables.vector(batch, _NODES)
         self._buffers = tables.vector(batch, _BUFFERS)
         self.buffers = self._buffers[1]
-        """How many there are; those of arrays within others follow theirs."""
+        """The number of buffers; the buffers of nested arrays follow those of their parents."""
         self.room = -(-len(self._bytes) // LINE) * LINE
         """Where the body begins in the memory of a batch."""
 
     def read(self, memory: pa.Buffer, rows: int, nodes: Ints, spans: Ints) -> pa.RecordBatch:
-        """The batch whose body lies in `memory` from `room` on; `memory` lives as long as it.
+        """Return the batch whose body begins at `room` in `memory`; the batch keeps `memory` alive.
 
-        `nodes` has elements and nulls of each array; `spans` where each buffer begins in the body,
-        and its size.
+        `nodes` has the elements and nulls of each array; `spans` has where each buffer begins in
+        the body, and its size in bytes.
         """
         begin = self.room - len(self._bytes)
         head = np.frombuffer(memory, np.uint8, len(self._bytes), begin)
@@ -80,7 +80,7 @@ def _ints(memory: pa.Buffer, begin: int, place: int, count: int) -> Ints:
 
 
 class _Tables:
-    """As much of FlatBuffers as it takes to find a number's place."""
+    """A minimal FlatBuffers reader that finds the places of numbers."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -90,29 +90,27 @@ class _Tables:
         return int(number)
 
     def follow(self, place: int) -> int:
-        """Where the table or vector begins that is named at this place."""
+        """Return where the table or vector begins to which this place refers."""
         return place + self._at("<I", place)
 
     def field(self, table: int, number: int) -> int:
-        """Where a field of a table lies."""
+        """Return the place of a field of a table."""
         return table + self._at("<H", table - self._at("<i", table) + 4 + 2 * number)
 
     def vector(self, table: int, number: int) -> tuple[int, int]:
-        """Where the elements of a field begin, and how many there are."""
+        """Return where the elements of a field begin, and how many there are."""
         begin = self.follow(self.field(table, number))
         return begin + 4, self._at("<I", begin)
 
 
 # Decode whole --------------------------------------------------------------------------------
-# Whole batches by the native code: one call, one piece of memory, one message of Arrow's.
-#
-# numpy finds records first and makes a batch of them column by column. This takes what is ordinary
-# (sound records, all texts UTF-8, times that are dates, names and properties of usual length) in
-# one pass, while a record is in the cache, and gives the very same (docs/adr/0034, 0038, 0057).
-#
-# Where each buffer lies is fixed, for the most rows and bytes that a batch may have; memory that
-# is not used is not touched. How large each became is a linear function of some numbers that the
-# native code tells, so that one product gives all that Arrow's message says of it.
+# Whole batches by native code: one call, one block of memory, one Arrow message.  numpy first finds
+# records and then builds a batch column by column. The native code decodes ordinary records (sound,
+# all texts UTF-8, valid dates, names and properties of usual length) in one pass, while a record is
+# in the cache, with equal results (docs/adr/0034, 0038, 0057).  The place of each buffer is fixed,
+# for the most rows and bytes that a batch may have; memory that is not used is not touched. The
+# final size of each buffer is a linear function of numbers that the native code returns, so one
+# matrix product gives all numbers of Arrow's message.
 
 
 INT32 = ("queueId", "flag", "sysFlag", "bodyCRC", "reconsumeTimes")
@@ -120,23 +118,25 @@ INT64 = ("queueOffset", "commitLogOffset", "preparedTransactionOffset")
 TIMES = ("bornTimestamp", "storeTimestamp")
 HOSTS = ("bornHost", "storeHost")
 HOST_ROOM = 52
-"""Bytes of the longest host: eight groups of an IPv6 address in brackets, a port of ten digits."""
+"""Bytes of the longest host: an IPv6 address of eight groups in brackets, and a port of ten
+digits.
+"""
 ID_MAX = 56
-"""Bytes of an id that the native code makes of an IPv6 host and a place in the log."""
+"""Bytes of a message id that the native code makes from an IPv6 host and a log offset."""
 BLOCK = 16
-"""So many bytes the native code may write behind a text."""
+"""The native code may write up to so many bytes after the end of a text."""
 _HOST_BLOCK = 32
-"""And behind a host."""
+"""The native code may write up to so many bytes after the end of a host."""
 BODIES_MAX = 2 * 1024 * 1024
-"""Bytes of the bodies of one batch, unless its first record is larger."""
+"""The most bytes of bodies in one batch, unless its first record is larger."""
 TEXTS_MAX = 1024 * 1024
-"""Bytes of their properties."""
+"""The most bytes of properties in one batch."""
 ROWS_MAX = 8192
 _PAIRS_MAX = 64
-"""Of one record."""
+"""The most properties of one record."""
 _TOPIC_MAX = 255
 _FOUND_BY_COLUMN = {"tags": known.TAGS, "keys": known.KEYS, "msgId": known.UNIQ_KEY}
-"""Columns that are the values of a property."""
+"""Columns that hold the value of a property."""
 _TOLD = (
     "one",
     "rows",
@@ -151,11 +151,11 @@ _TOLD = (
     "raw",
     *(f"{name}_nulls" for name in _FOUND_BY_COLUMN.values()),
 )
-"""`sizes` of whole.c."""
+"""The names of `sizes` in whole.c."""
 _NO = ""
-"""A buffer that is left out: which rows are null, where none is."""
+"""A buffer that is left out: the validity bitmap of a column without nulls."""
 ALL_OFFSETS = (-(2**63), 2**63)
-"""A range of queue offsets that holds every one."""
+"""A range that contains all queue offsets."""
 _POINTER = ctypes.c_void_p
 _I64 = ctypes.c_int64
 
@@ -195,8 +195,10 @@ _END, _FLAGS = _FIELDS["end"], _FIELDS["flags"]
 
 @dataclass(frozen=True, slots=True)
 class _ArgumentBuffer:
-    """One buffer: its field in the arguments, room for it, and its size as told: so many times
-    what is told, and so many bytes more."""
+    """One buffer: its field in the arguments, its room in bytes, and its size.
+
+    The size is `times` the number named `told`, plus `more` bytes.
+    """
 
     field: str
     room: int
@@ -207,7 +209,7 @@ class _ArgumentBuffer:
 
 @dataclass(frozen=True, slots=True)
 class DecodedBatch:
-    """A batch, where the next record begins, and the sys flags of all rows in one."""
+    """A batch, where the next record begins, and the sys flags of all rows combined by OR."""
 
     batch: pa.RecordBatch
     end: int
@@ -215,7 +217,7 @@ class DecodedBatch:
 
 
 class Whole:
-    """Batches of one choice of columns, of at most `rows` rows, from one broker. Thread-safe."""
+    """Makes batches of fixed columns with at most `rows` rows, from one broker. Thread-safe."""
 
     def __init__(self, names: tuple[str, ...], raw: bool, rows: int, broker_name: str) -> None:
         self._rows = rows
@@ -223,7 +225,7 @@ class Whole:
         self._head = MessageHead(cols.schema(names, "raw" if raw else "map"))
         kinds = _buffers(rows, len(broker))
         order = [each for name in names for each in _buffers_of(name, raw)]
-        # The bodies are last: their room may be larger.
+        # The body buffer is last, because its room may be larger.
         wanted = sorted(dict.fromkeys(each for each in order if each != _NO), key="body".__eq__)
         begins, size = {}, 0
         for each in wanted:
@@ -263,12 +265,14 @@ class Whole:
         stop_flags: int = 0,
         offsets: tuple[int, int] = ALL_OFFSETS,
     ) -> DecodedBatch | None:
-        """The records that begin in `at..limit`, or the first of them; None where that is for
-        others: few of them, before one that is not ordinary or has a flag of `stop_flags`.
+        """Decode the records that begin in `at..limit`, or the first of them.
 
-        Records with a flag of `skip_flags` or beside the queue offsets (from, to) are no rows.
+        Returns None when few of them precede a record that is not ordinary or has a flag of
+        `stop_flags`; numpy then decodes them. Records with a flag of `skip_flags`, or outside the
+        queue offsets (from, to), give no rows.
         """
-        # Arrow's pool keeps memory of this size; asked of the system, each page would cost a fault.
+        # Arrow's pool reuses memory of this size; fresh memory from the system costs a fault per
+        # page.
         bodies = max(BODIES_MAX, _first_size(raw, at))
         memory = pa.allocate_buffer(self._size + bodies - BODIES_MAX)
         args = self._args.copy()
@@ -288,20 +292,20 @@ class Whole:
 
 
 def _first_size(raw: Bytes, at: int) -> int:
-    """Bytes of the record at `at`, 0 when it is not whole."""
+    """Return the size in bytes of the record at `at`; 0 when it is not whole."""
     size = int.from_bytes(raw[at : at + 4].tobytes(), "big")
     return size if size <= len(raw) - at else 0
 
 
 def _linear(told: str, times: int = 1, more: int = 0) -> list[int]:
-    """How often each number that is told counts."""
+    """Return the factor of each number that the native code returns."""
     row = [times if told == name else 0 for name in _TOLD]
     row[0] += more
     return row
 
 
 def _buffers(rows: int, broker: int) -> dict[str, _ArgumentBuffer]:
-    """All that there may be, by names that `_buffers_of` uses."""
+    """Return all possible buffers, by the names that `_buffers_of` uses."""
     bounds, pairs, text = 4 * rows + 4, 4 * _PAIRS_MAX * rows + 4, TEXTS_MAX + BLOCK
     found: dict[str, _ArgumentBuffer] = {}
 
@@ -334,7 +338,7 @@ def _buffers(rows: int, broker: int) -> dict[str, _ArgumentBuffer]:
 
 
 def _buffers_of(name: str, raw: bool) -> list[str]:
-    """The message's buffers of a column."""
+    """Return the names of a column's buffers in the Arrow message."""
     if name in INT32 or name in INT64 or name in TIMES:
         return [_NO, name]
     if name in _FOUND_BY_COLUMN:
@@ -347,7 +351,7 @@ def _buffers_of(name: str, raw: bool) -> list[str]:
 
 
 def _nodes_of(name: str, raw: bool) -> list[tuple[str, str]]:
-    """Of each array of a column what tells its elements and its nulls."""
+    """Return, for each array of a column, the names of its element count and its null count."""
     if name == "properties" and not raw:
         return [("rows", _NO), *[("pairs", _NO)] * 3]
     return [("rows", f"{_FOUND_BY_COLUMN[name]}_nulls" if name in _FOUND_BY_COLUMN else _NO)]
@@ -355,21 +359,21 @@ def _nodes_of(name: str, raw: bool) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=64)
 def whole(names: tuple[str, ...], raw: bool, rows: int, broker_name: str) -> Whole:
-    """The maker of batches with these columns, `properties` as text or as a map."""
+    """Return the decoder for these columns; `raw` selects `properties` as text instead of a map."""
     return Whole(names, raw, min(rows, ROWS_MAX), broker_name)
 
 
 # Decode library ------------------------------------------------------------------------------
-# The native code for the decoder, its layout compared once with that of Python.
+# Loads the native code and compares its structure layouts with those in Python.
 
 
 MIRRORED = {"whole": ctypes.sizeof(WholeArgs)}
-"""Structures of the decoder that C lays out as well."""
+"""Structures of the decoder that C declares, too, with their sizes in bytes."""
 
 
 @lru_cache(maxsize=1)
 def library() -> native.Library | None:
-    """The native code, None when numpy does it all; `OurBug` when the layouts differ."""
+    """Return the native code, or None to use numpy alone; raises `OurBug` if layouts differ."""
     found = native.library()
     if found is not None:
         found.check_sizes(MIRRORED)

@@ -1,9 +1,9 @@
-"""The properties of many records at once: as a map, as text, or the values of single names.
+"""Decodes the properties of many records at once: as a map, as text, or single values.
 
-All rows' properties are copied into one run of bytes, each with one byte in front that marks where
-it begins. So every pair, the first of a row too, starts behind a mark or a 0x02 and ends before
-the next one, with or without a 0x02 at the row's end. The rules are those of
-`model.properties.decode`: pairs without a name or a value are skipped, the last of a name wins.
+The properties of all rows are copied into one buffer, each row with a mark byte in front. Every
+pair therefore begins after a mark or a 0x02, and ends before the next one, with or without a 0x02
+at the row's end. The rules are those of `model.properties.decode`: pairs without a name or a value
+are skipped, and the last pair of a name wins.
 """
 
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ _MARK = 3
 _WORD = 8
 Words = NDArray[np.uint64]
 _MASKS = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], np.uint64)
-"""The first n bytes of a little-endian word."""
+"""Masks for the first n bytes of a little-endian word."""
 _NATIVE_MAX = 12
-"""Pairs a row up to which each is compared with all others; above, names are sorted."""
+"""Up to so many pairs in a row, each is compared with all others; above, names are sorted."""
 
 
 @dataclass
 class Pairs:
-    """The pairs of all rows, in order; places are in `data`, which has 8 more bytes at its end."""
+    """The pairs of all rows, in order; places are in `data`, which has 8 extra bytes at its end."""
 
     data: Bytes
     name_at: Ints
@@ -37,7 +37,7 @@ class Pairs:
     value_to: Ints
     row: Ints
     count: int
-    """Rows, with and without pairs."""
+    """The number of rows, including rows without pairs."""
 
     @property
     def value_at(self) -> Ints:
@@ -45,20 +45,20 @@ class Pairs:
 
     @cached_property
     def sizes(self) -> Ints:
-        """Bytes of each name."""
+        """The size of each name in bytes."""
         return self.name_to - self.name_at
 
     @cached_property
     def words(self) -> Words:
-        """The first 8 bytes of each name; what a shorter one lacks is 0."""
+        """The first 8 bytes of each name, filled up with 0."""
         front = gather(self.data, self.name_at, _WORD).view("<u8").astype(np.uint64)
         return front & _MASKS[np.minimum(self.sizes, _WORD)]
 
     @cached_property
     def width(self) -> int:
-        """Pairs a row when all rows have the same names in the same order, else 0.
+        """The number of pairs per row if all rows have the same names in the same order, else 0.
 
-        Messages of one producer mostly have, and then one row tells where to look in all.
+        Messages of one producer usually do; the places of one row's names then apply to all rows.
         """
         width, rest = divmod(len(self.row), self.count)
         if rest or not width or not _same(self.row[::width], self.row[width - 1 :: width]):
@@ -71,11 +71,11 @@ class Pairs:
         return width if all(self._all_alike(places[:, n], int(sizes[0, n])) for n in long) else 0
 
     def as_map(self) -> pa.MapArray:
-        """One map a row, each name once."""
+        """Return one map per row, in which each name occurs once."""
         return as_map(self)
 
     def values(self, name: str) -> pa.StringArray:
-        """The value of one name (8 bytes or fewer) in each row, null where there is none."""
+        """Return the value of one name (at most 8 bytes) in each row, null where there is none."""
         return values(self, name)
 
     def _all_alike(self, places: Ints, size: int) -> bool:
@@ -83,13 +83,13 @@ class Pairs:
         return bool((found == found[0]).all())
 
     def names(self) -> list[bytes]:
-        """The names of each row, where all have the same."""
+        """Return the names of a row, when all rows have the same."""
         spans = zip(self.name_at[: self.width], self.name_to[: self.width], strict=True)
         return [self.data[start:end].tobytes() for start, end in spans]
 
 
 def raw(rows: Rows) -> pa.StringArray:
-    """The stored text."""
+    """Return the stored text of each row."""
     return cells.text(rows.raw, rows.properties_at, rows.end)
 
 
@@ -110,8 +110,8 @@ def split(rows: Rows) -> Pairs:
 
 
 def _marked(rows: Rows) -> tuple[Bytes, NDArray[np.int32]]:
-    """All properties with a mark in front of each, and where the marks are."""
-    # The byte before the text is its length's second one: room for the mark.
+    """Return all properties with a mark in front of each row, and the places of the marks."""
+    # The byte before the text is the second one of its length; the mark replaces it.
     taken = cells.binary(rows.raw, rows.properties_at - 1, rows.end)
     offsets, found = cells.parts(taken)
     data = np.zeros(len(found) + _WORD, np.uint8)
@@ -125,7 +125,7 @@ def _marked(rows: Rows) -> tuple[Bytes, NDArray[np.int32]]:
 
 
 def _named(data: Bytes, start: Ints, stop: Ints, row: Ints, count: int) -> Pairs:
-    """Cut each piece at its first 0x01; pieces without one, or with an empty side, go."""
+    """Cut each piece at its first 0x01; drop pieces without one, or with an empty side."""
     equals = np.flatnonzero(data[: len(data) - _WORD] == _NAME_END)
     if len(equals) == len(start) and bool(((equals > start) & (equals < stop - 1)).all()):
         return Pairs(data, start, equals, stop, row, count)
@@ -135,12 +135,12 @@ def _named(data: Bytes, start: Ints, stop: Ints, row: Ints, count: int) -> Pairs
 
 
 def _same(these: Ints, those: Ints) -> bool:
-    """Whether first and last pairs, taken at equal distances, are those of whole rows."""
+    """Return whether the first and last pairs, at equal distances, belong to whole rows."""
     return bool((these == those).all()) and bool((these[1:] != these[:-1]).all())
 
 
 def as_map(pairs: Pairs) -> pa.MapArray:
-    """One map a row, each name once."""
+    """Return one map per row, in which each name occurs once."""
     if pairs.width and len(set(pairs.names())) == pairs.width:
         return _regular_map(pairs)
     pairs = _last_of_each(pairs)
@@ -151,7 +151,7 @@ def as_map(pairs: Pairs) -> pa.MapArray:
 
 
 def _regular_map(pairs: Pairs) -> pa.MapArray:
-    """Names are the first row's, over and over."""
+    """Build the map by repeating the first row's names."""
     width, count = pairs.width, pairs.count
     bounds = np.arange(0, (count + 1) * width, width, dtype=np.int32)
     text = b"".join(pairs.names())
@@ -173,12 +173,12 @@ def _values(pairs: Pairs) -> pa.StringArray:
 
 
 def _pieces(data: Bytes, starts: Ints, ends: Ints) -> pa.StringArray:
-    """Text that is known to be UTF-8."""
+    """Return ranges that are known to be UTF-8 as text."""
     return cells.sound(cells.binary(data, starts, ends))
 
 
 def _last_of_each(pairs: Pairs) -> Pairs:
-    """Without pairs whose name comes again in the same row (Spark would show both)."""
+    """Drop pairs whose name occurs again in the same row (Spark would show both)."""
     if not _may_repeat(pairs):
         return pairs
     keep = np.ones(len(pairs.row), bool)
@@ -198,7 +198,7 @@ def _last_of_each(pairs: Pairs) -> Pairs:
 
 
 def _may_repeat(pairs: Pairs) -> bool:
-    """Whether two names of a row are of one length and begin with the same 8 bytes."""
+    """Return whether two names of a row may be equal: same length and same first 8 bytes."""
     if len(pairs.row) < 2:
         return False
     words, row = pairs.words, pairs.row
@@ -216,7 +216,7 @@ def _may_repeat(pairs: Pairs) -> bool:
 
 
 def values(pairs: Pairs, name: str) -> pa.StringArray:
-    """The value of one name (8 bytes or fewer) in each row, null where there is none."""
+    """Return the value of one name (at most 8 bytes) in each row, null where there is none."""
     if pairs.width:
         return _regular_values(pairs, name.encode())
     word = int.from_bytes(name.encode(), "little")

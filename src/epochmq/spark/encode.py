@@ -1,7 +1,7 @@
-"""Rows to messages: the columns of Arrow batches checked and joined, a column at a time.
+"""Encodes rows as messages: checks and joins the columns of Arrow batches, a column at a time.
 
-Only what tells rows apart (ids, sink queues) is left to Python; the properties of 2,000 rows are
-about twenty calls of Arrow. Every complaint names the row it is about.
+Only values that differ by row (ids, sink queues) are computed in Python; the properties of 2,000
+rows take about twenty Arrow calls. Every error names its row.
 """
 
 from collections.abc import Iterator
@@ -21,28 +21,30 @@ from epochmq.model.properties import NAME_END, PAIR_END
 from epochmq.spark.encode_columns import check_columns, properties_text
 
 OWN_PROPERTIES_BYTES = 1_024
-"""Left free for what the sink and the broker add: ids, region, cluster."""
+"""Bytes reserved for properties that the sink and the broker add: ids, region, cluster."""
 
 
 class SinkRow(msgspec.Struct, gc=False):
-    """One message; `text` are its properties without an id, as they travel."""
+    """One message; `text` has its properties without an id, in wire format."""
 
     topic: str
     body: bytes
     text: str
     key: str | None
-    """What keeps its order: rows of one key go to one queue."""
+    """The ordering key: rows with the same key go to one queue."""
     queue_id: int | None
     broker_name: str | None
     flag: int
     alone: bool
-    """It cannot be one of a batch: it is delayed, or for a retry topic."""
+    """Whether it cannot be part of a batch, because it is delayed or for a retry topic."""
     number: int
-    """Of the row in its partition, from 0."""
+    """The number of the row in its partition, from 0."""
 
 
 class Encoder:
-    """Encodes the batches of one partition; `UsageError` for columns that cannot be written."""
+    """Encodes the batches of one partition; raises `UsageError` for columns that cannot be
+    written.
+    """
 
     def __init__(
         self,
@@ -62,7 +64,9 @@ class Encoder:
         self._count = 0
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[SinkRow]:
-        """The messages of the next batch, in its order."""
+        """Yield the messages of the next batch, in its order; raises `UsageError` for an invalid
+        row.
+        """
         if not batch.num_rows:
             return
         first, self._count = self._count, self._count + batch.num_rows
@@ -137,7 +141,7 @@ class Encoder:
         parts = [*self._named(columns), *delays]
         if not parts:
             return [""] * len(columns)
-        # Arrow leaves out rows in which every part is null: so the first part never is.
+        # The empty first part, which is never null, keeps Arrow from leaving out rows of nulls.
         start = pa.array([""] * len(columns))
         text = pc.binary_join_element_wise(start, *parts, PAIR_END, null_handling="skip")
         text = pc.ascii_ltrim(text, characters=PAIR_END)
@@ -150,7 +154,9 @@ class Encoder:
         return texts
 
     def _named(self, columns: "_Columns") -> Iterator[pa.Array]:
-        """`name 0x01 value` of each column that becomes a property, and the map; null for none."""
+        """Yield `name 0x01 value` of each column that becomes a property, and of the map; else
+        null.
+        """
         taken = {
             property_name: column
             for column, property_name in _PROPERTY_OF.items()
@@ -175,7 +181,7 @@ _PROPERTY_OF = {
 
 
 class _Columns:
-    """The columns of one batch; knows how its rows are called."""
+    """The columns of one batch; names rows for error messages."""
 
     def __init__(
         self, batch: pa.RecordBatch, known: dict[str, int], first: int, partition: int
@@ -189,24 +195,26 @@ class _Columns:
         return int(self._batch.num_rows)
 
     def array(self, name: str) -> pa.Array:
-        """The column; it is there."""
+        """Return a column, which must exist."""
         return self._batch.column(self._known[name])
 
     def values(self, name: str, absent: Any = None) -> Any:
-        """Python's values of a column, `absent` where there is none."""
+        """Return the Python values of a column; `absent` for nulls and when there is no such
+        column.
+        """
         if name not in self._known:
             return repeat(absent)
         column = self.array(name)
         return (column if absent is None else pc.fill_null(column, absent)).to_pylist()
 
     def texts(self, name: str) -> Any:
-        """As `values`, numbers as texts."""
+        """Return the values of a column as texts."""
         if name not in self._known:
             return repeat(None)
         return self.joined(name).to_pylist()
 
     def joined(self, name: str) -> pa.Array:
-        """A column as text: lists of keys with blanks between them."""
+        """Return a column as text; a list of keys is joined with blanks."""
         column = self.array(name)
         if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
             self.check(_any_blank(column), f"has a blank or null inside one of its {name}")
@@ -214,23 +222,23 @@ class _Columns:
         return column if pa.types.is_string(column.type) else column.cast(pa.string())
 
     def row(self, at: int) -> str:
-        """How a complaint calls the row at `at` of this batch."""
+        """Return the name of the row at `at` of this batch for error messages."""
         return f"row {self._first + at} of partition {self._partition}"
 
     def first(self, found: pa.Array) -> int | None:
-        """The first row for which `found` is true."""
+        """Return the first row for which `found` is true, else None."""
         at = int(pc.index(pc.fill_null(found, False), True).as_py())
         return None if at < 0 else at
 
     def check(self, bad: pa.Array, why: str) -> None:
-        """`UsageError` for the first row that is bad."""
+        """Raise `UsageError` for the first row for which `bad` is true."""
         at = self.first(bad)
         if at is not None:
             raise UsageError(f"{self.row(at)} {why}")
 
 
 def _delays(columns: _Columns, levels: int) -> tuple[list[bool] | None, list[pa.Array]]:
-    """Which rows are delayed (None: there is no such column), and the properties that say so."""
+    """Return which rows are delayed (None without such a column), and their delay properties."""
     pairs = []
     if "delayTimeLevel" in columns._known:
         level = columns.array("delayTimeLevel")
@@ -260,14 +268,14 @@ def _text_or_null(numbers: pa.Array, wanted: pa.Array) -> pa.Array:
 
 
 def _pair(name: str, values: pa.Array) -> pa.Array:
-    """`name 0x01 value`; null where the value is null or empty."""
+    """Return `name 0x01 value`; null where the value is null or empty."""
     empty = pc.equal(pc.binary_length(values), 0)
     values = pc.if_else(pc.fill_null(empty, True), None, values).cast(pa.string())
     return pc.binary_join_element_wise(name, values, NAME_END)
 
 
 def _any_blank(lists: pa.Array) -> pa.Array:
-    """Rows of `lists` with an element that is null, empty or holds a blank."""
+    """Return the rows of `lists` with an element that is null, empty or contains a blank."""
     blank = pc.fill_null(pc.match_substring_regex(lists.flatten(), "^$| "), True)
     rows = pc.filter(pc.list_parent_indices(lists), blank)
     return pc.is_in(pa.array(range(len(lists)), pa.int64()), value_set=rows.cast(pa.int64()))

@@ -1,4 +1,4 @@
-"""Which columns of a DataFrame can be written as messages, and with which types."""
+"""Defines which DataFrame columns the sink writes as messages, and their types (its schema)."""
 
 import difflib
 from collections.abc import Callable
@@ -62,14 +62,14 @@ WRITTEN: dict[str, tuple[Callable[[pa.DataType], bool], str]] = {
     "deliverTime": (_is_time, "timestamp, or bigint in ms"),
     "flag": (_is_number, "int"),
 }
-"""The columns that are written, each with its types as Spark calls them."""
+"""The columns that the sink writes, each with its types in Spark's terms."""
 
 
 def check_columns(schema: pa.Schema, has_topic: bool) -> dict[str, int]:
-    """Where each column that is written stands; `has_topic` says that there is an option for it.
+    """Return the index of each column that the sink writes, by name.
 
-    Columns that the source gives and a broker sets anew (offsets, times, hosts) are left out.
-    UsageError names every fault.
+    `has_topic` says that option topic is given. Columns of the source that a broker sets itself
+    (offsets, times, hosts) are left out. Raises one `UsageError` that lists all problems.
     """
     problems = []
     found: dict[str, int] = {}
@@ -108,7 +108,7 @@ def _unknown(name: str) -> str:
 
 
 # Encode properties ---------------------------------------------------------------------------
-# The column `properties` as the text that travels: name 0x01 value 0x02 name 0x01 value.
+# Converts the column `properties` to its wire format: name 0x01 value 0x02 name 0x01 value.
 
 
 KEPT = frozenset(
@@ -128,7 +128,7 @@ KEPT = frozenset(
         names.DLQ_ORIGIN_MESSAGE_ID,
     }
 )
-"""Names of the protocol's own that a row may bring; the others belong to one stored message."""
+"""Reserved property names that a row may set; the others belong to one stored message."""
 
 LEFT_OUT = (names.RESERVED - KEPT) | {SINK_ID, SINK_BATCH, SINK_PART, SINK_SEQ}
 """Properties that are not written, so that rows that were read can be written again."""
@@ -137,10 +137,11 @@ LEFT_OUT = (names.RESERVED - KEPT) | {SINK_ID, SINK_BATCH, SINK_PART, SINK_SEQ}
 def properties_text(
     column: pa.Array, taken: frozenset[str], check: Callable[[pa.Array, str], None]
 ) -> pa.Array:
-    """The text of each row, null where nothing is left.
+    """Return the properties text of each row; null where no property is left.
 
-    Properties in `taken` come from columns of their own; pairs with an empty side are no pairs to
-    any reader. `check` is told of rows whose names or values hold a separator.
+    Properties in `taken` come from columns of their own and are left out. Pairs with an empty name
+    or value are left out, since every reader skips them. `check` is called with the rows whose
+    names or values contain a separator.
     """
     column = _as_map(column)
     keys, items = column.keys, column.items
@@ -159,7 +160,7 @@ def properties_text(
 
 
 def _as_map(column: pa.Array) -> pa.Array:
-    """The map; the raw form of the source is one text a row."""
+    """Return the column as maps; the source's raw form is one text per row."""
     if pa.types.is_map(column.type):
         return column
     rows = [None if text is None else list(decode(text).items()) for text in column.to_pylist()]
@@ -184,7 +185,7 @@ def _separators(keys: pa.Array, items: pa.Array) -> np.ndarray:
 
 
 def _rows_with(column: pa.Array, offsets: np.ndarray, bad: np.ndarray) -> pa.Array:
-    """Rows that hold at least one bad pair."""
+    """Return the rows that contain at least one bad pair."""
     before = np.concatenate(([0], np.cumsum(bad, dtype=np.int64)))
     counts = before[offsets[1:]] - before[offsets[:-1]]
     return pc.and_(pa.array(counts > 0), column.is_valid())

@@ -1,12 +1,12 @@
-"""A store directory made of an export: what an offline audit, or a broker, can open.
+"""Copies a broker's log into a store directory that an offline audit, or a broker, can open.
 
     commitlog/<20 digits>   the log's files, sparse, of the broker's file size
-    epochFileCheckpoint     the epochs of what is there
-    checkpoint              its confirmed offset is where the copy ends
-    export.json             whose copy it is
+    epochFileCheckpoint     the epochs of the copied log
+    checkpoint              its confirmed offset is the end of the copy
+    export.json             the broker whose log is copied
 
-Log bytes are on the device before the checkpoint calls them there, so a copy that was broken off
-goes on where its checkpoint says. Queues and index are not copied: a broker derives them.
+Log bytes are synced to disk before the checkpoint includes them, so an interrupted copy continues
+at the offset in its checkpoint. Consume queues and index are not copied: a broker rebuilds them.
 """
 
 import json
@@ -29,15 +29,15 @@ from epochmq.store.options import StoreOptions
 MARK = "export.json"
 LOG_FOLDER = StoreOptions().commit_log_dir
 SYNC_BYTES = 256 << 20
-"""After so much the copy's progress is made durable."""
+"""The copy is synced to disk each time so many bytes were written."""
 
 Progress = Callable[[int, int], None]
-"""Told (bytes done, bytes in all)."""
+"""Called with (bytes copied, bytes in total)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What one call brought; the copy holds `[start, end)` afterwards."""
+    """The result of one call; afterwards the copy contains log offsets `[start, end)`."""
 
     broker: str
     start: int
@@ -55,10 +55,11 @@ def export_log(
     progress: Progress | None = None,
     tls: OutgoingTls | None = None,
 ) -> Exported:
-    """Copy the confirmed log of `broker` into `directory`, or go on with such a copy.
+    """Copy the confirmed log of `broker` into `directory`, or continue such a copy.
 
-    Of `broker` any master will do: the copy goes on with another after a failover. `UsageError`
-    for a directory that holds something else.
+    Reads from the current master of broker group `broker`, after a failover from the new one.
+    `progress` is called with bytes copied and bytes in total. Raises `UsageError` for a directory
+    with other files, and `NotReachable` when there is no master.
     """
     copy = LogCopy(Path(directory), broker)
     export = open_export(name_server, broker, copy.end, None, copy.entries, tls)
@@ -68,7 +69,7 @@ def export_log(
 def copy_log(
     copy: "LogCopy", export: LogExport, broker: str, progress: Progress | None = None
 ) -> Exported:
-    """Everything that `export` gives."""
+    """Copy all ranges of `export`."""
     began, first = time.monotonic(), copy.end
     for piece in export.ranges():
         copy.write(piece, export)
@@ -81,7 +82,7 @@ def copy_log(
 
 
 class LogCopy:
-    """The directory; `end` is how far it is known to be on the device."""
+    """The directory of a copy; the log below `end` is known to be on disk."""
 
     def __init__(self, directory: Path, broker: str) -> None:
         self._root = directory
@@ -92,7 +93,7 @@ class LogCopy:
         self._log.mkdir(exist_ok=True)
         self.end = stored_confirm(self._disk)
         self.written = self.end
-        """Up to here bytes were given to the files; `end` follows when they are synced."""
+        """The log is written to the files below this offset; `end` follows after the next sync."""
         self._fd = -1
         self._open_start = -1
         epochs = EpochFile(self._disk).entries
@@ -100,7 +101,7 @@ class LogCopy:
 
     @property
     def start(self) -> int:
-        """The first byte's offset."""
+        """The log offset of the first byte."""
         names = sorted(name for name in os.listdir(self._log) if name.isdecimal())
         return int(names[0]) if names else self.end
 
@@ -123,7 +124,7 @@ class LogCopy:
         mark.write_text(json.dumps({"brokerName": self._broker}) + "\n")
 
     def write(self, piece: LogRange, export: LogExport) -> None:
-        """Put a range, which lies in one file, where it belongs."""
+        """Write a range, which lies in one log file, at its place."""
         size = export.file_bytes
         start = piece.offset - piece.offset % size
         if start != self._open_start:
@@ -150,7 +151,7 @@ class LogCopy:
         self._open_start = start
 
     def _sync(self) -> None:
-        """What was written is on the device; then the file is closed."""
+        """Sync the current log file to disk and close it."""
         if self._fd >= 0:
             os.fdatasync(self._fd)
             os.close(self._fd)
@@ -158,7 +159,7 @@ class LogCopy:
             self._disk.sync_dir(LOG_FOLDER)
 
     def save(self, export: LogExport) -> None:
-        """Log, epochs, checkpoint, in this order, each durable before the next."""
+        """Sync log, epochs and checkpoint to disk, in this order."""
         self._sync()
         epochs = EpochFile(self._disk)
         last = epochs.last_epoch

@@ -1,9 +1,9 @@
-"""A broker's whole log as one stream of raw bytes, each range with its epoch; or as a directory.
+"""Reads a broker's whole log over the replication protocol, as a stream of ranges with their epoch.
 
-An export ends where the log was confirmed when it began, so no failover takes back what it gave.
-A lost link or a new master is survived: the next connection goes on at the same offset, after the
-new master's epochs were compared with those that were read before. What is in memory is one block,
-and what the socket's buffers hold: who reads slowly slows the sending down, not the broker.
+An export ends at the offset that was confirmed when it began, so no failover truncates what it has
+returned. After a lost connection, or with a new master, it continues at the same offset, once the
+new master's epochs were compared with those that were read before. Memory holds one block and the
+socket's buffers; a slow reader slows the master's sending to it, but not the broker.
 """
 
 import itertools
@@ -20,24 +20,27 @@ from epochmq.spark.log_learner import EpochStart, Home, Learner, find_home
 
 BLOCK_BYTES = 4 << 20
 RECEIVE_BYTES = 512 << 10
-"""The socket's buffer. With a larger one the sender's CPU carries segments into it that the reader
-would else fetch itself: on loopback the broker paid 0.25 to 0.45 s a GB instead of 0.16 to 0.20."""
+"""The size of the socket's receive buffer in bytes.
+
+With a larger buffer, the sender's CPU copies segments that the reader would else copy itself: on
+loopback the broker needed 0.25 to 0.45 s for each GB instead of 0.16 to 0.20.
+"""
 CONNECT_S = 5.0
 SILENCE_S = 15.0
-"""A master says something every 5 s (haSendHeartbeatInterval)."""
+"""A master sends something every 5 s (haSendHeartbeatInterval)."""
 ACK_S = 5.0
 STARVED_S = 30.0
-"""With more to come, but none of it coming: the master does not keep what is asked for."""
+"""When confirmed log does not arrive for this long, the master no longer has the offset."""
 FAILOVER_S = 60.0
 FIRST_CONTACT_S = 5.0
-"""A wrong address is to be told soon."""
+"""A wrong address must be reported soon."""
 
 _numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """Bytes of the log from `offset` on: of one epoch, of one log file."""
+    """Bytes of the log from `offset` on, which belong to one epoch and one log file."""
 
     offset: int
     epoch: int | None
@@ -50,11 +53,12 @@ class LogRange:
 
 
 class LogExport:
-    """One export; `ranges` gives it all, `offset` says how far it came.
+    """One export: `ranges` yields the log, `offset` is the next byte to read.
 
-    `start` 0 means the first byte that the master keeps; any other must be a place where an earlier
-    export ended. `to` is lowered to what is confirmed. `known` are the epochs of what was read
-    before `start`.
+    `start` is 0 for the first byte that the master has, or the offset at which an earlier export
+    ended. `to` is the end; it is lowered to the confirmed offset. `known` has the epochs of the log
+    before `start`. `find` returns the current master. After an error, `ranges` retries for
+    `failover_s` seconds.
     """
 
     def __init__(
@@ -68,11 +72,11 @@ class LogExport:
     ) -> None:
         self.offset = start
         self.end = to
-        """Where it ends; settled by the master's first frame."""
+        """The end of the export; the master's first frame can lower it."""
         self.entries = list(known or [])
-        """Epochs of what was read, and what the master told beyond."""
+        """The epochs of the log that was read, and all later ones that the master reported."""
         self.began = start
-        """The first byte's offset."""
+        """The log offset of the first byte."""
         self.reconnected = 0
         self._find = find
         self._settled = False
@@ -80,7 +84,7 @@ class LogExport:
         self.file_bytes = 0
 
     def ranges(self) -> Generator[LogRange]:
-        """Everything up to `end`. `NotReachable` when no master goes on in time."""
+        """Yield the log up to `end`; raises `NotReachable` when no master continues in time."""
         failed_at: float | None = None
         while not self.done:
             before = self.offset
@@ -102,7 +106,7 @@ class LogExport:
 
     @property
     def done(self) -> bool:
-        """Whether everything was given."""
+        """Whether the whole range was read."""
         return self._settled and self.end is not None and self.offset >= self.end
 
     def _read(self, link: "ExportLink") -> Iterator[LogRange]:
@@ -121,7 +125,9 @@ class LogExport:
             yield LogRange(self.offset - filled, epoch, block[:filled])
 
     def _choose_end(self, learner: Learner) -> int:
-        """Where to end: the first frame says where the log begins and what is confirmed."""
+        """Return the end of the export; the first frame has the log's begin and its confirmed
+        offset.
+        """
         self.entries = [*self._older(learner), *learner.entries]
         if not self._settled:
             confirmed = learner.confirmed or 0
@@ -131,13 +137,13 @@ class LogExport:
         return self.end or 0
 
     def _older(self, learner: Learner) -> list[EpochStart]:
-        """What was known of epochs that the master has forgotten."""
+        """Return the known epochs that the master does not have any more."""
         first = learner.entries[0].epoch if learner.entries else -1
         return [entry for entry in self.entries if entry.epoch < first]
 
 
 class ExportLink:
-    """A connection to a master's replication port, read by blocking calls with a deadline."""
+    """A connection to a master's replication port, with blocking calls and timeouts."""
 
     def __init__(self, home: Home, offset: int, known: "list[EpochStart]") -> None:
         self.home = home
@@ -163,7 +169,7 @@ class ExportLink:
         self._socket.close()
 
     def heads(self) -> None:
-        """Read until log is due, or the master has said how far all is confirmed."""
+        """Read frame heads until log bytes follow, or the master has sent everything confirmed."""
         learner = self.learner
         while needs := learner.needs:
             self._send(learner.head(self._exactly(needs)))
@@ -172,9 +178,10 @@ class ExportLink:
             self._keep_alive()
 
     def fill(self, block: memoryview) -> int:
-        """Log into `block`, over as many frames as it takes; fewer bytes only where none are left.
+        """Read log bytes into `block`, from several frames; returns how many.
 
-        The caller has called `heads`, so that at least one byte is due.
+        It returns fewer bytes than the block has when no further frame is here, or another epoch
+        begins. Call `heads` before, so that at least one byte follows.
         """
         learner, filled = self.learner, 0
         while filled < len(block):
@@ -184,7 +191,7 @@ class ExportLink:
                     break
                 self.heads()
                 if filled and len(learner.entries) > known:
-                    break  # of another epoch
+                    break  # another epoch begins
                 continue
             count = self._receive(block[filled : filled + min(learner.left, len(block) - filled)])
             learner.took(count)
@@ -194,7 +201,9 @@ class ExportLink:
         return filled
 
     def _head_waits(self) -> bool:
-        """Whether the next frame has begun to arrive; what is here need not wait for it."""
+        """Return whether the next frame has begun to arrive, so that reading it does not delay
+        the block.
+        """
         return bool(select.select([self._socket], [], [], 0)[0])
 
     def _exactly(self, count: int) -> bytes:
@@ -243,7 +252,7 @@ def _connect(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # Before connecting: the window's scale is settled by the first packet.
+        # Set before connecting: the first packet determines the scale of the TCP window.
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         made.settimeout(CONNECT_S)
         made.connect((host, port))
@@ -255,7 +264,9 @@ def _connect(host: str, port: int) -> socket.socket:
 
 
 def _number() -> int:
-    """Tells our links from each other's: a second one with the same number would end the first."""
+    """Return a learner number for a link: a second link with the same number would end the
+    first.
+    """
     return int.from_bytes(os.urandom(4), "big") + next(_numbers)
 
 
@@ -267,5 +278,5 @@ def open_export(
     known: "list[EpochStart] | None" = None,
     tls: OutgoingTls | None = None,
 ) -> LogExport:
-    """An export from whoever is the master of `broker`."""
+    """Create an export from the current master of broker group `broker`."""
     return LogExport(lambda: find_home(name_server, broker, tls), start, to, known)

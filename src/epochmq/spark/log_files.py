@@ -1,11 +1,12 @@
-"""A store directory as it lies on a disk: log files, what truncation kept, epochs, confirmation.
+"""Read-only access to a store directory on disk: log files, truncated log, epochs, confirmed
+offset.
 
-Everything is opened for reading only: nothing is written, made, locked or removed, so a directory
-may belong to a broker that runs, be a copy, or be mounted read only. A file that retention deletes
-meanwhile stays readable as long as it is open here.
+Files are opened for reading only, without locks. The directory may therefore belong to a running
+broker, be a copy, or be mounted read-only. A file that retention deletes in the meantime stays
+readable while it is open here.
 
-A store is recognised by its `commitlog` directory; a directory that holds log files itself (names
-of 20 digits) will do as well, without epochs and without what truncation kept.
+A store directory is recognised by its `commitlog` directory. A directory that itself has log files
+(names of 20 digits) is also accepted, without epochs and without truncated log.
 """
 
 import mmap
@@ -39,28 +40,28 @@ class LogFile:
 
     path: str
     start: int
-    """Log offset of its first byte, by its name."""
+    """The log offset of its first byte, from its name."""
     size: int
-    """Bytes that it has."""
+    """Its size in bytes."""
     room: int
-    """Bytes that it should have: up to the next file's start."""
+    """The size that it should have, in bytes: up to the next file's start."""
     cut: bool = False
-    """Kept by truncation: these bytes are not in the log any more."""
+    """Whether truncation kept the file; its bytes are no longer in the log."""
     epoch: int | None = None
-    """Of a cut file: whose bytes truncation called them; None where nobody said."""
+    """For a truncated file: the epoch in its name, or None when that is unknown."""
 
     @property
     def end(self) -> int:
-        """Log offset behind the last byte that is there."""
+        """The log offset after its last byte."""
         return self.start + self.size
 
     @property
     def file_end(self) -> int:
-        """Where the next file's first byte is."""
+        """The log offset of the next file's first byte."""
         return self.start + self.room
 
     def open(self) -> Bytes:
-        """Its bytes, mapped for reading."""
+        """Map the file's bytes for reading; raises `EnvironmentFault` when that fails."""
         try:
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -75,7 +76,7 @@ class LogFile:
 
 
 class StoreDirectory:
-    """One store directory; `name` tells it from others."""
+    """One store directory; `name` identifies it, by default its path."""
 
     def __init__(self, path: str | os.PathLike[str], name: str = "") -> None:
         self.path = os.fspath(path)
@@ -83,14 +84,14 @@ class StoreDirectory:
         self._root = Path(self.path)
         self._log = _log_folder(self._root)
         self.files = list_log(self._log)
-        """Of the log, in order."""
+        """The log's files in order."""
         self.cut_files = [] if self._log == self._root else list_cut(self._root / CUT_FOLDER)
         self._maps: dict[str, Bytes] = {}
         self._borders = Borders(self._root)
         self._end: int | None = None
 
     def close(self) -> None:
-        """Let go of the files; views that were handed out stay valid."""
+        """Release the files; views that were returned stay valid."""
         self._maps.clear()
 
     def __enter__(self) -> Self:
@@ -99,16 +100,18 @@ class StoreDirectory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Where the log lies -----------------------------------------------------------------------
+    # Extent of the log ------------------------------------------------------------------------
 
     @property
     def start(self) -> int:
-        """Offset of the first byte kept; 0 without files."""
+        """The log offset of the first byte; 0 without files."""
         return self.files[0].start if self.files else 0
 
     @property
     def end(self) -> int:
-        """Behind the last sound record, or the filler behind it, when this was first asked."""
+        """The log offset after the last sound record (or the filler that follows it), computed
+        once.
+        """
         if self._end is None:
             self._end = self._find_end()
         return self._end
@@ -121,9 +124,9 @@ class StoreDirectory:
         return self.start
 
     def _end_in(self, file: LogFile) -> int | None:
-        """Where the log ends if it ends in `file`; None when that holds no sound record.
+        """Return where the log ends if it ends in `file`; None when `file` has no sound record.
 
-        Bodies are not read: a record whose body alone is damaged is still one.
+        Bodies are not read: a record of which only the body is damaged counts as sound.
         """
         data, end = self.data(file), None
         written = file.start + written_bytes(file.path, data)
@@ -137,9 +140,9 @@ class StoreDirectory:
 
     @property
     def tail(self) -> LogDamage | None:
-        """Bytes behind the end that are not zero: a torn record, or all of it when it is damaged.
+        """Bytes after the log's end that are not zero: a torn or damaged record, or later records.
 
-        A broker that runs may be writing them at this moment.
+        A running broker may be writing them now.
         """
         file = self.file_at(self.end)
         if file is None:
@@ -152,25 +155,28 @@ class StoreDirectory:
 
     @property
     def confirmed(self) -> int | None:
-        """What no failover takes back, as the checkpoint file last said; None when it says nothing.
+        """The confirmed offset in the checkpoint file, which no failover truncates; None without
+        it.
 
-        It lags behind a broker that runs, by its checkpoint interval.
+        For a running broker it lags by the checkpoint interval.
         """
         return stored_confirm(RealDisk(str(self._root))) or None
 
     @property
     def stopped_cleanly(self) -> bool:
-        """False for a broker that runs, and for one that crashed."""
+        """False while a broker runs, and after a crash."""
         return not (self._root / ABORT).exists()
 
     @property
     def epochs(self) -> list[EpochSpan]:
-        """Which master epoch wrote which bytes; the last one ends with the log. Empty: unknown."""
+        """Epochs with their ranges of the log; the last one ends with the log. Empty when
+        unknown.
+        """
         entries = EpochFile(RealDisk(str(self._root))).entries
         return [(e.epoch, e.start, e.end) for e in with_ends(entries, self.end)]
 
     def gaps(self) -> list[LogDamage]:
-        """Ranges between the first and the last file that no file holds."""
+        """Return the ranges between the first and the last file that are in no file."""
         found = []
         for file, following in zip(self.files, self.files[1:], strict=False):
             if file.end < following.start:
@@ -180,19 +186,22 @@ class StoreDirectory:
     # Bytes ------------------------------------------------------------------------------------
 
     def data(self, file: LogFile) -> Bytes:
-        """The bytes of one of the files, mapped once."""
+        """Return the bytes of one of the files, mapped once."""
         data = self._maps.get(file.path)
         if data is None:
             data = self._maps[file.path] = file.open()
         return data
 
     def file_at(self, offset: int) -> LogFile | None:
-        """The file of the log that holds byte `offset`."""
+        """Return the log file that contains byte `offset`; None when no file does."""
         index = bisect_right(self.files, offset, key=lambda file: file.start) - 1
         return self.files[index] if index >= 0 and offset < self.files[index].end else None
 
     def raw(self, start: int, end: int) -> memoryview:
-        """Bytes `[start, end)` of the log; without a copy when they lie in one file."""
+        """Return bytes `[start, end)` of the log, without a copy when they are in one file.
+
+        Raises `UsageError` for bytes that are in no file.
+        """
         parts = []
         at = start
         while at < end:
@@ -212,7 +221,9 @@ class StoreDirectory:
     # Records ----------------------------------------------------------------------------------
 
     def pieces(self, start: int, end: int, *, crc: bool = True) -> Iterator[RecordRun | LogDamage]:
-        """Sound records and damage in `[start, end)`, both borders of records; see `scan`."""
+        """Yield sound records and damage in `[start, end)`, both of which must be record borders
+        (`scan`).
+        """
         for file in self.files:
             low, high = max(start, file.start), min(end, file.end)
             if low < high:
@@ -221,9 +232,9 @@ class StoreDirectory:
                 )
 
     def records(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """(offset, size) of each sound record that begins in `[start, end)`.
+        """Yield (offset, size) of each sound record that begins in `[start, end)`.
 
-        `start` may lie inside a record, `end` too. Damaged bytes are passed over.
+        `start` and `end` may lie inside a record. Damaged bytes are skipped.
         """
         for piece in self.pieces(self._border(start), self.end):
             if piece.start >= end:
@@ -232,7 +243,7 @@ class StoreDirectory:
                 yield from _within(piece, start, end)
 
     def _border(self, offset: int) -> int:
-        """A border of records no later than `offset`."""
+        """Return a record border that is at or before `offset`."""
         file = self.file_at(offset)
         if file is None:
             return max(offset, self.start)
@@ -240,7 +251,9 @@ class StoreDirectory:
         return self._borders.last_before(data, file.start, offset + 1) or file.start
 
     def borders(self, file: LogFile, step: int) -> list[int]:
-        """Offsets of records that cut `file` into ranges of about `step` bytes, where known."""
+        """Return record offsets that split `file` into ranges of about `step` bytes, where
+        known.
+        """
         return self._borders.cuts(self.data(file), file.start, min(file.end, self.end), step)
 
 
@@ -252,7 +265,7 @@ def _within(run: RecordRun, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def written_bytes(path: str, data: Bytes) -> int:
-    """Up to here bytes are not zero; holes are not read."""
+    """Return the number of bytes up to the last one that is not zero; holes are not read."""
     view = memoryview(data)
     high = _data_end(path, len(view))
     while high > 0:
@@ -265,7 +278,7 @@ def written_bytes(path: str, data: Bytes) -> int:
 
 
 def _data_end(path: str, size: int) -> int:
-    """Behind the last range that the file system has stored."""
+    """Return the end of the last range that the file system has stored."""
     end = 0
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -300,7 +313,7 @@ def _is_log_name(name: str) -> bool:
 
 
 def list_log(folder: Path) -> list[LogFile]:
-    """The log's files in order; one that is empty was being made by a crash, and is left out."""
+    """Return the log's files in order, without empty ones, which a crash left during creation."""
     found = sorted(
         (int(path.name), path.stat().st_size, str(path))
         for path in folder.iterdir()
@@ -311,14 +324,17 @@ def list_log(folder: Path) -> list[LogFile]:
     files = []
     for index, (start, size, path) in enumerate(found):
         following = found[index + 1][0] if index + 1 < len(found) else start + most
-        # Where a whole file is missing the next start tells nothing; the others' size does.
+        # After a missing file the next file's start is no help; the size of the other files is.
         room = following - start if following - start <= max(size, most) else most
         files.append(LogFile(path, start, min(size, room), room))
     return files
 
 
 def list_cut(folder: Path) -> list[LogFile]:
-    """What truncation and recovery kept: `<epoch>-<offset>.log`, `<epoch>-<offset>.<n>.log`."""
+    """Return the files that truncation and recovery kept.
+
+    Their names are `<epoch>-<offset>.log` and `<epoch>-<offset>.<n>.log`.
+    """
     if not folder.is_dir():
         return []
     found = []
@@ -327,6 +343,6 @@ def list_cut(folder: Path) -> list[LogFile]:
         epoch, dash, offset = head.partition("-")
         if dot and dash and rest.endswith("log") and epoch.isdecimal() and offset.isdecimal():
             size = path.stat().st_size
-            # Recovery, which knows no epochs, writes 0.
+            # Recovery does not know epochs and writes 0.
             found.append(LogFile(str(path), int(offset), size, size, True, int(epoch) or None))
     return sorted(found, key=lambda file: (file.start, file.path))

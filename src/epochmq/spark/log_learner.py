@@ -1,11 +1,11 @@
-"""A learner's side of replication without a log of its own: what a broker's master sends, as it is.
+"""The replication protocol's learner, without a log of its own: parses what a master sends. Pure.
 
-Pure: `needs` says how many bytes of heads come next, `left` how many bytes of log; whoever reads
-the socket gives both. Nothing is ever acknowledged for anybody's sake: as an async learner it does
-not count for what is confirmed, and acknowledgements only keep the link alive.
+`needs` is the number of bytes of the next frame head, `left` the number of log bytes that follow.
+The code that reads the socket passes both on. A learner is asynchronous: its acknowledgements do
+not count for the confirmed offset and only keep the connection alive.
 
-Frames as in `replication.frames`; the checks are those of `replication.follower`: offsets without
-gap, epochs that rise and begin where they began before.
+Frames are those of `replication.frames`. The checks are those of `replication.follower`: offsets
+without gaps, and epochs that rise and keep their start.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,40 +38,43 @@ from epochmq.wire.header import decode_header
 from epochmq.wire.headers.admin_headers import ExchangeHAInfoHeader
 
 LEARNER_IDS = BROKER_ID_MAX - 1
-"""So many ids above `BROKER_ID_MAX` belong to no broker; a link of an id ends its older one."""
+"""There are so many ids above `BROKER_ID_MAX`, which no broker uses.
+
+A new link of a learner id ends the older one with that id.
+"""
 
 
 class EpochStart(NamedTuple):
-    """An epoch and where it starts."""
+    """An epoch and its start offset in the log."""
 
     epoch: int
     start: int
 
 
 class Learner:
-    """One connection's state; `offset` is the next byte of log that is wanted, 0 for the first."""
+    """The state of one connection; `offset` is the next log byte to read, 0 for the first."""
 
     def __init__(self, number: int, offset: int, known: Sequence[tuple[int, int]] = ()) -> None:
         self.offset = offset
         self.entries: list[EpochStart] = []
         """The master's epochs, from its handshake and its frames."""
         self.confirmed: int | None = None
-        """What no failover takes back, as the master last said; None before its first frame."""
+        """The master's last confirmed offset; None before its first frame."""
         self.left = 0
-        """So many of the next bytes are log."""
+        """The number of log bytes that come next."""
         self._number = BROKER_ID_MAX + 1 + number % LEARNER_IDS
         self._known = [EpochStart(*each) for each in known]
-        """Of what was read before, up to `offset`."""
+        """The epochs of the log that was read before, up to `offset`."""
         self._reply: HandshakeReply | None = None
         self._agreed = False
 
     def hello(self) -> bytes:
-        """The handshake, in one write."""
+        """Return the handshake, which is sent in one write."""
         return encode_hello(Hello(False, True, self._number))
 
     @property
     def needs(self) -> int:
-        """How many bytes of heads come next; 0 while log is due."""
+        """The number of bytes of the next frame head; 0 while log bytes come next."""
         if self._reply is None:
             return REPLY_BYTES[ReplicationProtocol.G2]
         if not self._agreed:
@@ -79,14 +82,15 @@ class Learner:
         return 0 if self.left else TRANSFER_BYTES
 
     def took(self, count: int) -> None:
-        """`count` bytes of log have come."""
+        """Record that `count` log bytes have arrived."""
         self.offset += count
         self.left -= count
 
     def head(self, data: bytes) -> bytes:
-        """Exactly `needs` bytes; what is to be sent back, if anything.
+        """Process exactly `needs` bytes; returns the bytes to send back, which may be empty.
 
-        `PeerError` for what no master sends, `StoreDamaged` when its log is not the one known.
+        Raises `PeerError` for an invalid frame, and `StoreDamaged` when the master's log differs
+        from the log that was read before.
         """
         if self._reply is None:
             self._reply = decode_reply(data)
@@ -110,7 +114,7 @@ class Learner:
         return encode_ack(self.offset)
 
     def ack(self) -> bytes:
-        """So that the master does not take us for dead."""
+        """Return an acknowledgement, which keeps the connection alive."""
         return encode_ack(self.offset)
 
     def _frame(self, head: TransferHead) -> None:
@@ -134,7 +138,9 @@ class Learner:
             raise PeerError(f"epoch {head.epoch} began at {known}, now at {head.epoch_start}")
 
     def epoch_at(self, offset: int) -> tuple[int | None, int]:
-        """Whose byte it is, as far as known, and where that epoch ends."""
+        """Return the epoch of byte `offset`, None if unknown, and the offset where that epoch
+        ends.
+        """
         for index in range(len(self.entries) - 1, -1, -1):
             if self.entries[index].start <= offset:
                 later = (entry.start for entry in self.entries[index + 1 :])
@@ -144,7 +150,7 @@ class Learner:
 
 
 # Log home ------------------------------------------------------------------------------------
-# Where the master of a broker group takes replicas, asked of the name server and of the master.
+# Finds the replication port of a broker group's master, from the name server and the master.
 
 
 T = TypeVar("T")
@@ -154,7 +160,7 @@ _FILE_BYTES = 1 << 30
 
 
 class Home(NamedTuple):
-    """A master as replicas see it."""
+    """A master and the address of its replication port."""
 
     broker: str
     host: str
@@ -163,15 +169,15 @@ class Home(NamedTuple):
 
 
 def find_brokers(name_server: str, tls: OutgoingTls | None = None) -> list[str]:
-    """The broker groups that the name server knows, sorted."""
+    """Return the broker groups that the name server knows, sorted."""
     return _ask(name_server, tls, _names)
 
 
 def find_home(name_server: str, broker: str, tls: OutgoingTls | None = None) -> Home:
-    """The present master of `broker`; `NotReachable` while there is none.
+    """Return the current master of `broker`; raises `NotReachable` while there is none.
 
-    `UsageError` for a broker outside controller mode: it has no learners, and a stranger on its
-    replication port could be counted for its acknowledgements.
+    Raises `UsageError` for a broker that is not in controller mode: it has no learners, and could
+    count the acknowledgements of an unknown peer on its replication port.
     """
     return _ask(name_server, tls, lambda admin: _home(admin, broker))
 

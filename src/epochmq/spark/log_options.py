@@ -1,4 +1,4 @@
-"""The options of `format("rocketmq-log")`: what they mean, which values are allowed."""
+"""Parses and checks the options of the source `format("rocketmq-log")`."""
 
 import json
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ class LogOptions(OutgoingTls):
         128 << 20, "About how much log one task reads, where borders are known.", low=1 << 20
     )
     epochs: frozenset[int] | None = field(default=None, compare=False)
-    """`epoch`, read; None for any."""
+    """The epochs in `epoch`; None for all."""
 
     @property
     def topics(self) -> list[str]:
@@ -75,19 +75,22 @@ class LogOptions(OutgoingTls):
 
     @property
     def places(self) -> list[str]:
-        """Directories and globs as they were given."""
+        """The given directories and glob patterns."""
         if self.paths:
             return [str(each) for each in json.loads(self.paths)]
         return names(self.path)
 
 
 def names(text: str) -> list[str]:
-    """What stands between commas."""
+    """Split a text at its commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def parse_log_options(given: Mapping[str, str]) -> LogOptions:
-    """The options, whose keys Spark gives in any case; `UsageError` with all faults at once."""
+    """Parse the options, whose names Spark passes in any case.
+
+    Raises one `UsageError` that lists all problems.
+    """
     keys = {row.key.lower(): row.key for row in describe(LogOptions)}
     mapping = {keys.get(key.lower(), key): str(value) for key, value in given.items()}
     problems: list[str] = []

@@ -1,7 +1,7 @@
-"""Which task reads which bytes of which store directory; pure but for looking into the files.
+"""Plans the tasks of `format("rocketmq-log")`: which bytes of which store directory each one reads.
 
-A split is a range of one file that begins and ends at a record's border. Splits of one file come in
-the log's order, files too, so a single task's rows are in the log's order.
+It computes splits and only reads the store directories. A split is a range of one file that begins
+and ends at record borders. Splits are in the log's order, so a single task's rows are, too.
 """
 
 import glob
@@ -16,29 +16,31 @@ from epochmq.spark.log_options import ALL, CONFIRMED, CUT, END, FAIL, LOG, REPOR
 from epochmq.spark.log_scan import LogDamage
 
 REPLICAS_MAX = 1000
-"""Directories of one read."""
+"""The most directories in one read."""
 
 
 @dataclass(frozen=True)
 class LogSplit:
-    """What one task reads."""
+    """The range that one task reads."""
 
     replica: str
     file: LogFile
     start: int
-    """A border of records, as `stop` is."""
+    """A record border, as is `stop`."""
     stop: int
     low: int
-    """Only records that begin in `[low, high)` are wanted."""
+    """Only records that begin in `[low, high)` become rows."""
     high: int
     epochs: tuple[EpochSpan, ...]
     confirmed: int | None
     damaged: tuple[LogDamage, ...] = ()
-    """Known without reading: instead of bytes, these are the rows."""
+    """Damage that is known without reading: it gives rows in place of bytes."""
 
 
 def find_replicas(options: LogOptions) -> list[StoreDirectory]:
-    """The directories that `path` names; `NotFound` when one is no store."""
+    """Return the directories in option `path`; raises `NotFound` when one is not a store
+    directory.
+    """
     found: list[str] = []
     for place in options.places:
         matches = sorted(glob.glob(place)) if glob.has_magic(place) else [place]
@@ -52,7 +54,10 @@ def find_replicas(options: LogOptions) -> list[StoreDirectory]:
 
 
 def plan(replicas: Iterable[StoreDirectory], options: LogOptions) -> list[LogSplit]:
-    """The splits of all replicas. With onCorrupt=fail a missing file is an error at once."""
+    """Return the splits of all replicas.
+
+    With onCorrupt=fail, raises `StoreDamaged` for missing files and missing confirmed log.
+    """
     splits: list[LogSplit] = []
     for replica in replicas:
         if options.include in (LOG, ALL):
@@ -63,7 +68,7 @@ def plan(replicas: Iterable[StoreDirectory], options: LogOptions) -> list[LogSpl
 
 
 def upper_bound(replica: StoreDirectory, options: LogOptions) -> int:
-    """Where the reading of a log ends: never by default beyond what no failover takes back."""
+    """Return the log offset where the read ends; by default at most the confirmed offset."""
     wanted = options.to_offset
     if wanted.isdecimal():
         return int(wanted)
@@ -82,7 +87,7 @@ def upper_bound(replica: StoreDirectory, options: LogOptions) -> int:
 
 
 def _plan_log(replica: StoreDirectory, options: LogOptions) -> Iterator[LogSplit]:
-    confirmed = replica.confirmed  # first: a broker that runs moves it and the end
+    confirmed = replica.confirmed  # read first: a running broker moves both it and the end
     epochs = tuple(replica.epochs)
     top = upper_bound(replica, options)
     end = min(replica.end, confirmed) if top == confirmed else replica.end
@@ -106,7 +111,7 @@ def _plan_log(replica: StoreDirectory, options: LogOptions) -> Iterator[LogSplit
 def _wanted(
     epochs: tuple[EpochSpan, ...], options: LogOptions, top: int
 ) -> Iterator[tuple[int, int]]:
-    """Ranges of the log that hold what is asked for."""
+    """Yield the ranges of the log that the options select."""
     if options.epochs is None:
         yield options.from_offset, top
         return
@@ -124,7 +129,10 @@ def _borders(replica: StoreDirectory, file: LogFile, stop: int, split_bytes: int
 def _known_damage(
     replica: StoreDirectory, options: LogOptions, top: int, confirmed: int | None
 ) -> list[LogDamage]:
-    """Files that are missing, and what should be behind the log's end; an error if it must be."""
+    """Return missing files, and confirmed log that is missing at the end.
+
+    With onCorrupt=fail, raises `StoreDamaged` if there are any.
+    """
     end, low = replica.end, options.from_offset
     found = [gap for gap in replica.gaps() if gap.start < top and low < gap.end]
     lost = confirmed or 0
@@ -140,14 +148,14 @@ def _known_damage(
 
 
 def advice() -> str:
-    """What to do about damage."""
+    """Return the advice for error messages about damage."""
     return (
         "set onCorrupt=skip to read the records around it, or onCorrupt=report to have a row for"
         " each damaged range as well"
     )
 
 
-# What truncation kept ----------------------------------------------------------------------------
+# Truncated log -----------------------------------------------------------------------------------
 
 
 def _plan_cut(replica: StoreDirectory, options: LogOptions) -> Iterator[LogSplit]:

@@ -1,4 +1,4 @@
-"""Raw log bytes as Arrow rows: the message's columns, and where its bytes were found."""
+"""Converts raw log bytes to Arrow rows: the message's columns, and where its bytes were found."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,21 +28,21 @@ EXTRA: dict[str, tuple[pa.DataType, str]] = {
     "confirmed": (pa.bool_(), "boolean"),
     DAMAGE: (_DAMAGE_TYPE, "struct<start:bigint,end:bigint,why:string>"),
 }
-"""Columns beside the message's; `damage` exists with onCorrupt=report only."""
+"""Columns in addition to the message's; `damage` exists only with onCorrupt=report."""
 
 
 @dataclass(frozen=True)
 class ByteSource:
-    """Where bytes come from; the same for all rows of a split."""
+    """The origin of bytes, which is the same for all rows of a split."""
 
     replica: str
     file: str
     cut: bool
     epochs: tuple[EpochSpan, ...]
     epoch: int | None
-    """Of all bytes, where no span tells."""
+    """The epoch of all bytes when `epochs` is empty."""
     confirmed: int | None
-    """The log offset up to which all is confirmed, if known."""
+    """The confirmed log offset, if known."""
 
 
 def place_of(split: LogSplit) -> ByteSource:
@@ -51,7 +51,7 @@ def place_of(split: LogSplit) -> ByteSource:
 
 
 def chosen_columns(options: LogOptions) -> list[str]:
-    """The rows' columns in their order; `UsageError` for one that does not exist."""
+    """Return the selected columns in order; raises `UsageError` for one that does not exist."""
     known = [*columns.NAMES, *EXTRA] if options.reports else [*columns.NAMES, *EXTRA][:-1]
     wanted = options.column_names or known
     if options.reports and DAMAGE not in wanted:
@@ -67,7 +67,7 @@ def chosen_columns(options: LogOptions) -> list[str]:
 
 
 def ddl(options: LogOptions) -> str:
-    """The rows' schema as Spark writes it."""
+    """Return the schema of the rows as Spark DDL."""
     return ", ".join(
         f"{name} {EXTRA[name][1]}" if name in EXTRA else columns.ddl([name], options.properties)
         for name in chosen_columns(options)
@@ -75,7 +75,7 @@ def ddl(options: LogOptions) -> str:
 
 
 def arrow_schema(options: LogOptions) -> pa.Schema:
-    """The same for Arrow."""
+    """Return the schema of the rows for Arrow."""
     return pa.schema(
         [
             pa.field(name, EXTRA[name][0])
@@ -87,7 +87,7 @@ def arrow_schema(options: LogOptions) -> pa.Schema:
 
 
 class RowMaker:
-    """Turns what `scan` finds into batches."""
+    """Converts the results of `scan` to Arrow batches."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
@@ -97,11 +97,11 @@ class RowMaker:
         if self._topics is not None and "topic" not in wanted:
             wanted.append("topic")
         if _OFFSET not in wanted:
-            wanted.append(_OFFSET)  # tells epochs, and is left out of the rows
+            wanted.append(_OFFSET)  # needed for epochs, and not part of the rows
         self._decoder = Decoder(wanted, options.properties, options.decompress)
 
     def split(self, split: LogSplit) -> Iterator[pa.RecordBatch]:
-        """The rows of one split."""
+        """Yield the rows of one split."""
         place = place_of(split)
         for damage in split.damaged:
             yield from self.damaged(damage, place)
@@ -127,7 +127,10 @@ class RowMaker:
         high: int,
         place: ByteSource,
     ) -> Iterator[pa.RecordBatch]:
-        """Of what was found in `data`, the records that begin in `[low, high)`."""
+        """Yield rows of the records in `data` that begin in `[low, high)`, and of damage.
+
+        `base` is the log offset of the first byte of `data`; `pieces` are the results of `scan`.
+        """
         for piece in pieces:
             if piece.start >= high:
                 return
@@ -139,7 +142,7 @@ class RowMaker:
     def _run(
         self, data: Bytes, base: int, run: RecordRun, low: int, high: int, place: ByteSource
     ) -> Iterator[pa.RecordBatch]:
-        """Sound records; where one cannot be decoded all the same, it is damage of its own."""
+        """Yield rows of sound records; a record that cannot be decoded is reported as damage."""
         first, last = np.searchsorted(run.offsets, (low, high)).tolist()
         borders = np.append(run.offsets, run.end)
         name = self._options.broker_name or place.replica
@@ -168,7 +171,7 @@ class RowMaker:
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def damaged(self, damage: LogDamage, place: ByteSource) -> Iterator[pa.RecordBatch]:
-        """What onCorrupt says about bytes that are no record."""
+        """Handle damaged bytes as option onCorrupt says: raise, skip, or yield a row."""
         if self._options.on_corrupt == "fail":
             raise StoreDamaged(f"{place.file}: {damage}; {advice()}")
         if not self._options.reports:
@@ -185,7 +188,7 @@ class RowMaker:
 
 
 def _extra(name: str, offsets: Any, place: ByteSource) -> pa.Array:
-    """The column `name` for records at these log offsets."""
+    """Return the column `name` for records at these log offsets."""
     kind = EXTRA[name][0]
     if name == "epoch":
         return _epochs_at(offsets, place)
@@ -207,7 +210,11 @@ def _epochs_at(offsets: Any, place: ByteSource) -> pa.Array:
 
 
 def only(names: Sequence[str], options: LogOptions) -> LogOptions:
-    """The options for a schema that the user gave: its columns are the ones that are made."""
+    """Return the options with the columns of the user's schema.
+
+    Raises `UsageError` for unknown columns, and when column damage is missing with
+    onCorrupt=report.
+    """
     if list(names) == chosen_columns(options):
         return options
     if options.reports and DAMAGE not in names:

@@ -1,11 +1,12 @@
-"""Finds the sound records of raw log bytes, and says exactly which bytes are none.
+"""Scans raw log bytes for sound records and damage (the log's integrity check).
 
-A record is sound when its magic, all its lengths and its own offset agree and, if asked, its body's
-checksum (the checks of `store.scan`, for whole runs at once). Its own offset is 64 bits that say
-where it must lie, so what is found behind damage is no accident; only bytes that somebody put into
-a body on purpose can look like a record there, and only where the record around them is damaged.
+A record is sound when its magic, all its lengths and its own offset agree, and, if requested, the
+checksum of its body (the checks of `store.scan`, for whole runs at once). The offset in the record
+are 64 bits that must match its place, so a record found after damage is not a coincidence. Only
+bytes that someone deliberately put into a body can look like a record there, and only where the
+record around them is damaged.
 
-The checksum covers the body alone. A flipped bit in a time or a property shows nowhere.
+The checksum covers the body alone. A flipped bit in a time or a property is not detected.
 """
 
 import mmap
@@ -27,13 +28,13 @@ from epochmq.spark.decode_heads import Ints, follow, gather, u32
 from epochmq.store.draft import PRE_BLANK_SIZE, UNIT, UNIT_BYTES
 
 Bytes = bytes | mmap.mmap
-"""What can be searched and viewed without a copy."""
+"""Bytes that can be searched and viewed without a copy."""
 
 RUN_BYTES = 4 << 20
-"""About so much is looked at in one go, so that a reader's work stays bounded."""
+"""A run has about so many bytes at most, which limits a reader's work and memory."""
 
 _LEAST = 91
-"""A record with nothing in it: head, empty body, topic and properties."""
+"""The size in bytes of an empty record: head, empty body, topic and properties."""
 
 _FRONT_BYTES = 40
 _FRONT = np.dtype(
@@ -51,18 +52,18 @@ _FRONT = np.dtype(
 _SIZE_MAGIC = Struct(">II").unpack_from
 _OWN = Struct(">q").unpack_from
 _COMMON = MAGIC_V1.to_bytes(4, "big")[:3]
-"""Both magics of records begin with these bytes, at a record's byte 4."""
+"""The magics of all records begin with these bytes, at byte 4 of the record."""
 _BLANK = MAGIC_BLANK.to_bytes(4, "big")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordRun:
-    """Sound records, one after the other, in bytes `[start, end)` of the log."""
+    """Consecutive sound records in bytes `[start, end)` of the log."""
 
     start: int
     end: int
     offsets: Ints
-    """Where each begins."""
+    """The log offset of each record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,11 @@ class LogDamage:
 def scan(
     data: Bytes, base: int, start: int, stop: int, *, file_end: int = -1, crc: bool = True
 ) -> Iterator[RecordRun | LogDamage]:
-    """What lies in `[start, stop)` of the file `data`, whose first byte is log offset `base`.
+    """Yield the sound records and the damage in `[start, stop)` of a log file.
 
-    `start` and `stop` are borders of records. `file_end` is where the file should end by the next
-    one's name: the filler there is neither a record nor damage.
+    `data` are the file's bytes, `base` is the log offset of its first byte; `start` and `stop` are
+    record borders. `file_end` is the offset where the file should end, from the next file's name:
+    the filler there is neither a record nor damage.
     """
     file_end = base + len(data) if file_end < 0 else file_end
     at = start
@@ -102,19 +104,19 @@ def scan(
 
 
 def is_filler(data: Bytes, at: int, left: int) -> bool:
-    """Whether the blank record that fills the last `left` bytes of a log file is at `at`."""
+    """Return whether a blank record at `at` fills the last `left` bytes of a log file."""
     return at + 8 <= len(data) and _SIZE_MAGIC(data, at) == (left, MAGIC_BLANK)
 
 
 def _run(data: Bytes, base: int, at: int, stop: int, crc: bool) -> RecordRun | None:
-    """The sound records from `at` on, as far as `RUN_BYTES` reach; None when there is none."""
+    """Return the sound records from `at` on, up to about `RUN_BYTES`; None when there is none."""
     begin, limit = at - base, min(stop - base, len(data))
     if limit - begin < _LEAST:
         return None
     walk = follow(memoryview(data), begin, min(limit, begin + RUN_BYTES))
     starts, ends = walk.at, walk.at + walk.sizes
     believable = (walk.sizes >= _LEAST) & (ends <= limit)
-    believable &= starts == np.concatenate(([begin], ends))[: len(starts)]  # no filler between
+    believable &= starts == np.concatenate(([begin], ends))[: len(starts)]  # no filler in between
     count = _first_false(believable)
     count = _sound(data, base, starts[:count], ends[:count], crc) if count else 0
     return RecordRun(at, base + int(ends[count - 1]), starts[:count] + base) if count else None
@@ -125,7 +127,7 @@ def _first_false(good: Any) -> int:
 
 
 def _sound(data: Bytes, base: int, at: Ints, ends: Ints, crc: bool) -> int:
-    """How many of these records are sound before the first one that is not."""
+    """Return how many of these records are sound before the first one that is not."""
     octets = np.frombuffer(data, dtype=np.uint8)
     fronts: Any = gather(octets, at, _FRONT_BYTES).view(_FRONT)
     flags = fronts["sysFlag"].astype(np.int64)
@@ -150,7 +152,7 @@ def _u16(octets: Any, at: Ints) -> Ints:
 
 
 def _checked(data: Bytes, bodies: Ints, ends: Ints, expected: Any) -> int:
-    """How many bodies have their checksum before the first one that has not."""
+    """Return how many bodies match their checksum before the first one that does not."""
     view = memoryview(data)
     rows = zip(bodies.tolist(), ends.tolist(), expected.tolist(), strict=False)
     for index, (start, end, wanted) in enumerate(rows):
@@ -159,11 +161,13 @@ def _checked(data: Bytes, bodies: Ints, ends: Ints, expected: Any) -> int:
     return len(bodies)
 
 
-# Behind damage -----------------------------------------------------------------------------------
+# Resynchronisation after damage ------------------------------------------------------------------
 
 
 def is_record(data: Bytes, base: int, offset: int, stop: int) -> bool:
-    """Whether a sound record, its checksum too, begins at `offset` and ends by `stop`."""
+    """Return whether a sound record, with a correct checksum, begins at `offset` and ends by
+    `stop`.
+    """
     at = offset - base
     if not 0 <= at <= len(data) - _LEAST:
         return False
@@ -172,9 +176,9 @@ def is_record(data: Bytes, base: int, offset: int, stop: int) -> bool:
 
 
 def resync(data: Bytes, base: int, at: int, stop: int, file_end: int) -> int:
-    """The first sound record, or filler, behind the damaged one at `at`; else `stop`.
+    """Return the offset of the first sound record or filler after the damage at `at`, else `stop`.
 
-    Where the damaged record's own size leads is believed first: only its body is wrong then.
+    The size in the damaged record is tried first: it is correct when only the body is damaged.
     """
     size, magic = _SIZE_MAGIC(data, at - base) if at + 8 - base <= len(data) else (0, 0)
     following = at + int(size)
@@ -193,7 +197,7 @@ def _search(data: Bytes, base: int, at: int, stop: int, file_end: int) -> int:
         if is_record(data, base, base + found - 4, stop):
             return base + found - 4
         found = data.find(_COMMON, found + 1, limit)
-    # A filler is the last thing in a file, so it is looked for once and last.
+    # A filler is always last in a file, so it is searched for after all records.
     found = data.find(_BLANK, at - base + 5, limit)
     while found >= 0:
         if is_filler(data, found - 4, file_end - base - found + 4):
@@ -203,7 +207,7 @@ def _search(data: Bytes, base: int, at: int, stop: int, file_end: int) -> int:
 
 
 def reason(data: Bytes, base: int, offset: int, stop: int) -> str:
-    """Why no sound record begins at `offset`."""
+    """Return the reason why no sound record begins at `offset`."""
     at, limit = offset - base, min(stop - base, len(data))
     if limit - at < 8:
         return "the file ends here" if limit <= at else "no room for a record"
@@ -228,22 +232,21 @@ def reason(data: Bytes, base: int, offset: int, stop: int) -> str:
 
 
 # Log borders ---------------------------------------------------------------------------------
-# Where records begin, without reading the log: the consume queues know.
-#
-# A reader that begins inside a log file must begin at a record. Bytes that look like one may be
-# somebody's body, so a place is believed only when a queue's unit names it and a sound record lies
-# there. Queues may be missing, stale or damaged: then fewer places are known, never wrong ones.
+# Finds record borders without reading the log, from the consume queues.  A reader that begins
+# inside a log file must begin at a record. Bytes that look like a record may be part of a body. A
+# place therefore counts only when a unit of a consume queue names it and a sound record is there.
+# Missing, stale or damaged queues give fewer places, but never wrong ones.
 
 
 QUEUE_FOLDER = "consumequeue"
 QUEUES_MAX = 64
-"""Queues that are looked into, those with the newest units first."""
+"""The most queues that are read: those with the newest units."""
 
 _NOWHERE = 1 << 63
 
 
 class QueueFile:
-    """Units of one file of a consume queue, in the order of the log; opened while it is asked."""
+    """The units of one consume queue file, which are in the log's order; opened on first use."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -255,7 +258,9 @@ class QueueFile:
         return b""
 
     def offset(self, index: int) -> int:
-        """Log offset of the record of unit `index`; later than any where no unit is written."""
+        """Return the log offset of the record of unit `index`; `_NOWHERE` where no unit is
+        written.
+        """
         at, size, _ = UNIT.unpack_from(self._units, index * UNIT_BYTES)
         if size == 0:
             return _NOWHERE
@@ -263,11 +268,11 @@ class QueueFile:
 
     @property
     def first(self) -> int:
-        """Log offset of the first unit's record."""
+        """The log offset of the first unit's record."""
         return self.offset(0) if len(self._units) >= UNIT_BYTES else _NOWHERE
 
     def around(self, offset: int) -> tuple[int | None, int | None]:
-        """The last known record before `offset`, the first one not before it."""
+        """Return the last known record before `offset`, and the first one at or after it."""
         count = len(self._units) // UNIT_BYTES
         index = bisect_left(range(count), offset, key=self.offset)
         before = self.offset(index - 1) if index else -1
@@ -276,7 +281,7 @@ class QueueFile:
 
 
 class Borders:
-    """The consume queues of one store directory."""
+    """Record borders from the consume queues of one store directory."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -295,7 +300,7 @@ class Borders:
             yield files[max(index, 0)].around(offset) if files else (None, None)
 
     def last_before(self, data: Bytes, base: int, limit: int) -> int | None:
-        """The last known record of the file `data` that begins before `limit` and ends there."""
+        """Return the last known record in the file `data` that begins before `limit`."""
         known = {before for before, _ in self._around(limit) if before is not None}
         for offset in sorted(known, reverse=True):
             if offset >= base and is_record(data, base, offset, base + len(data)):
@@ -303,7 +308,9 @@ class Borders:
         return None
 
     def cuts(self, data: Bytes, base: int, end: int, step: int) -> list[int]:
-        """Records that cut `[base, end)` into ranges of at least `step` bytes, about."""
+        """Return record offsets that split `[base, end)` into ranges of about `step` bytes or
+        more.
+        """
         found: list[int] = []
         target = base + step
         while target + step // 2 < end:

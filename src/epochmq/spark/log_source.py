@@ -1,7 +1,7 @@
-"""`format("rocketmq-log")`: a broker's log as a batch source, from its files or as a learner.
+"""The batch source `format("rocketmq-log")`: a broker's log from its files, or read as a learner.
 
-For forensics and salvage: rows come in the log's order, all topics together, with the place where
-they were found. Directories are only read, without their lock (ADR 0041).
+It serves forensics and salvage: rows are in the log's order, with all topics, and with the place
+where they were found. Directories are only read, without their lock (ADR 0041).
 """
 
 from collections.abc import Iterator
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 # Log learn -----------------------------------------------------------------------------------
-# `readFrom=learner`: the whole log of brokers as rows, one task a broker, in the log's order.
+# `readFrom=learner`: the whole log of brokers as rows, with one task for each broker.
 
 
 CARRIED_BYTES_MAX = 16 << 20
-"""A record that is not whole yet may have so many bytes; more are damage."""
+"""The most bytes of an incomplete record; more bytes are damage."""
 
 
 @dataclass(frozen=True)
 class LearnerSplit:
-    """What one task reads: bytes `[start, end)` of the log of `broker`, each time it is tried."""
+    """The log bytes `[start, end)` of `broker` that one task reads; a retry reads the same."""
 
     broker: str
     start: int
@@ -43,7 +43,7 @@ class LearnerSplit:
 
 
 def plan_brokers(options: LogOptions) -> list[LearnerSplit]:
-    """One split a broker group; `NotFound` for one that the name server does not know."""
+    """Return one split for each broker group; raises `NotFound` for an unknown one."""
     known = find_brokers(options.name_server, options)
     wanted = names(options.brokers) or known
     for name in wanted:
@@ -59,20 +59,20 @@ def plan_brokers(options: LogOptions) -> list[LearnerSplit]:
 
 
 def split_of(export: LogExport, broker: str) -> LearnerSplit:
-    """What `export` would give now; it is of no more use then."""
+    """Return the range that `export` would read now; this uses the export up."""
     with closing(export.ranges()) as ranges:
         next(ranges, None)
     return LearnerSplit(broker, export.began, export.end or 0)
 
 
 def learn(split: LearnerSplit, options: LogOptions) -> Iterator["pa.RecordBatch"]:
-    """The rows of one broker."""
+    """Yield the rows of one broker."""
     export = open_export(options.name_server, split.broker, split.start, split.end, tls=options)
     return rows_of(export, split.broker, options)
 
 
 def rows_of(export: LogExport, broker: str, options: LogOptions) -> Iterator["pa.RecordBatch"]:
-    """Ranges as rows; records that a range cuts in two are put together."""
+    """Convert the ranges of an export to rows; join records that a range border cuts."""
     maker = RowMaker(options)
     whole = WholeRecords(export, options.check_crc)
     for piece in export.ranges():
@@ -88,19 +88,22 @@ def _place(piece: LogRange, export: LogExport, broker: str) -> ByteSource:
 
 
 class WholeRecords:
-    """Cuts a stream of ranges where records end."""
+    """Cuts a stream of ranges at record borders."""
 
     def __init__(self, export: LogExport, crc: bool) -> None:
         self._export = export
         self._crc = crc
         self._kept = b""
         self._skip_to = 0
-        """Behind a filler nothing comes before the next file."""
+        """No record follows a filler before this offset, the next file's start."""
 
     def add_range(
         self, piece: LogRange
     ) -> Iterator[tuple[bytes, int, list[RecordRun | LogDamage]]]:
-        """(bytes, log offset of the first, what is in them); the rest waits for the next range."""
+        """Yield (bytes, log offset of the first byte, records and damage in them).
+
+        An incomplete record at the end is kept for the next range.
+        """
         if piece.end <= self._skip_to:
             return
         data, base = self._kept + piece.data, piece.offset - len(self._kept)
@@ -128,7 +131,7 @@ NAME = "rocketmq-log"
 
 
 class LogSource(DataSource):
-    """Options: see `log_options`."""
+    """The Spark data source `rocketmq-log`; `log_options` describes its options."""
 
     @classmethod
     def name(cls) -> str:
@@ -144,7 +147,7 @@ class LogSource(DataSource):
 
 
 class LogReader(DataSourceReader):
-    """Plans on the driver; is pickled to the executors, which read."""
+    """Plans on the driver; its pickled copies read in executors."""
 
     def __init__(self, options: LogOptions, names: list[str]) -> None:
         from epochmq.spark.log_rows import only

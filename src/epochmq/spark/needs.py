@@ -1,4 +1,4 @@
-"""Packages and programs that only some commands need; one clear line where one is missing."""
+"""Checks for optional dependencies (Python packages, Java) with one clear error message."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from epochmq.base.errors import EnvironmentFault
 
 
 def need(module: str, extra: str) -> Any:
-    """The imported `module`; `EnvironmentFault` names the extra that installs it."""
+    """Import `module`; raises `EnvironmentFault` with the name of the extra that installs it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -23,7 +23,7 @@ def need(module: str, extra: str) -> Any:
 
 
 def check_java() -> None:
-    """`EnvironmentFault` when Spark would find no Java; it looks nowhere else than here."""
+    """Raise `EnvironmentFault` when Spark would find no Java: it checks JAVA_HOME, else PATH."""
     home = os.environ.get("JAVA_HOME")
     if home and not Path(home, "bin", "java").is_file():
         raise EnvironmentFault(

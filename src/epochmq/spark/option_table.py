@@ -1,4 +1,4 @@
-"""Options of Spark sources and sinks: a table of rows, read as a whole, all faults in one error."""
+"""Parses the options of Spark sources and sinks from a table; one error lists all problems."""
 
 import difflib
 import re
@@ -16,7 +16,7 @@ _SIZE = re.compile(r"(\d{1,15})\s*([kmg]?)(?:i?b)?")
 _FLAGS = {"true": True, "false": False}
 
 _IN_CATALOG = {"provider", "owner"}
-"""Spark adds these to the options when they are those of a table of its catalog."""
+"""Spark adds these options for a table of its catalog."""
 _NO_TABLE = (
     "a topic cannot be a table of Spark's catalog: Spark keeps the options of CREATE TABLE from the"
     " reader of a Python data source; use CREATE TEMPORARY VIEW name USING rocketmq OPTIONS (...)"
@@ -27,7 +27,7 @@ _KAFKA = {
     "includeheaders": "option properties=map; the column properties holds what Kafka calls headers",
     "kafka.group.id": "groupId",
 }
-"""What users of Spark's Kafka source write, in lower case."""
+"""Options of Spark's Kafka source, in lower case, with the ones to use instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class SparkOption:
 def parse_options(
     given: Mapping[str, str], rows: Sequence[SparkOption], what: str
 ) -> dict[str, Any]:
-    """Every row's value by its name, defaults included.
+    """Return the value of every option in `rows` by name, including defaults.
 
-    Spark keeps option names in any case, so case does not count. `UsageError` with one sentence for
-    each unknown name and each unreadable value; `what` names whose options they are.
+    Names are compared without case, because Spark does not keep it. Raises one `UsageError` with a
+    sentence for each unknown name and each invalid value; `what` names the format in it.
     """
     by_lower = {name.lower(): row for row in rows for name in (row.name, row.alias) if name}
     values = {row.name: row.default for row in rows}
@@ -78,20 +78,20 @@ def _unknown(key: str, rows: Sequence[SparkOption], what: str) -> str:
 
 
 def shown(text: object) -> str:
-    """A value for an error's text: not longer than a line."""
+    """Return a value for an error message, at most 80 characters of it."""
     whole = str(text)
     return repr(whole if len(whole) <= 80 else whole[:77] + "...")
 
 
 def text(value: str) -> str:
-    """Any text but an empty one."""
+    """Parse any text that is not empty."""
     if not value:
         raise ValueError("it is empty; give a value or leave the option out")
     return value
 
 
 def integer(low: int = 1, high: int = 2**63 - 1) -> Callable[[str], int]:
-    """A whole number within bounds."""
+    """Return a parser of whole numbers from `low` to `high`."""
 
     def parse(value: str) -> int:
         digits = value.removeprefix("-")
@@ -105,7 +105,7 @@ def integer(low: int = 1, high: int = 2**63 - 1) -> Callable[[str], int]:
 
 
 def milliseconds(value: str) -> int:
-    """A duration: a number of ms, or with a unit as `30s` and `15m`."""
+    """Parse a duration: a number of ms, or with a unit such as `30s` and `15m`. Returns ms."""
     match = _SPAN.fullmatch(value.lower())
     if match is None:
         raise ValueError("it is no duration; write ms, or a unit as 500ms, 30s, 15m, 1h")
@@ -113,7 +113,7 @@ def milliseconds(value: str) -> int:
 
 
 def size_bytes(value: str) -> int:
-    """A size: a number of bytes, or with a unit as `512k` and `64m`; at least 1."""
+    """Parse a size of at least 1: bytes, or with a unit such as `512k` and `64m`. Returns bytes."""
     match = _SIZE.fullmatch(value.lower())
     if match is None or int(match[1]) == 0:
         raise ValueError("it is no size; write bytes, or a unit as 512k, 64m, 1g")
@@ -121,7 +121,7 @@ def size_bytes(value: str) -> int:
 
 
 def flag(value: str) -> bool:
-    """`true` or `false`."""
+    """Parse `true` or `false`."""
     found = _FLAGS.get(value.lower())
     if found is None:
         raise ValueError("it must be true or false")
@@ -129,7 +129,7 @@ def flag(value: str) -> bool:
 
 
 def choice(*allowed: str) -> Callable[[str], str]:
-    """One of a few words."""
+    """Return a parser that accepts one of the `allowed` words, in any case."""
 
     def parse(value: str) -> str:
         if value.lower() not in allowed:
@@ -140,18 +140,19 @@ def choice(*allowed: str) -> Callable[[str], str]:
 
 
 def names(value: str) -> tuple[str, ...]:
-    """A list with commas; blanks around names do not count, a name counts once."""
+    """Parse a list of names separated by commas; blanks around names and repeated names are
+    dropped.
+    """
     found = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
     if not found:
         raise ValueError("it names nothing")
     return found
 
 
-# Tls options ---------------------------------------------------------------------------------
-# How connections to a cluster are made, as options of Spark: read, and written for others.
+# TLS options ----------------------------------------------------------------------------------
+# The TLS settings of connections to a cluster, as options of Spark.
 #
-# Planner, executors and driver are processes of their own: what one of them was told about TLS, the
-# others learn by options alone.
+# Planner, executors and driver are separate processes, so TLS settings reach them only as options.
 
 
 TLS_ROWS: tuple[SparkOption, ...] = (
@@ -167,7 +168,7 @@ TLS_ROWS: tuple[SparkOption, ...] = (
 
 
 def tls_of(values: Mapping[str, object]) -> OutgoingTls:
-    """What the rows' values say; `UsageError` for files that cannot be used here."""
+    """Return the TLS settings in `values`; raises `UsageError` for files that cannot be used."""
     tls = OutgoingTls(
         tls_enable=values["tls.enable"] is True,
         tls_client_auth_server=values["tls.client.authServer"] is True,
@@ -184,7 +185,9 @@ def tls_of(values: Mapping[str, object]) -> OutgoingTls:
 
 
 def reach(name_server: str, tls: OutgoingTls | None = None) -> dict[str, str]:
-    """The options of `format("rocketmq")` that lead to a cluster; files lie at the same paths."""
+    """Return the options of `format("rocketmq")` for a cluster; files must have the same paths
+    there.
+    """
     found = {"nameServer": name_server}
     if tls is not None and tls.tls_enable:
         given = {

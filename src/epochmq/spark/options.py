@@ -1,6 +1,6 @@
-"""The options of `format("rocketmq")` when it is read, parsed and checked as a whole.
+"""Parses and checks the options of the source `format("rocketmq")`.
 
-`SOURCE_ROWS` is the list; docs/PIPELINE.md, "Reading", says the same with more words.
+`SOURCE_ROWS` lists the options; docs/PIPELINE.md, "Reading", describes them.
 """
 
 import re
@@ -37,7 +37,7 @@ READ_BYTES_MAX = 8 << 20
 _EPOCH_START = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 Table = Mapping[str, Mapping[str, int]]
-"""By topic, then by queue: `brokerName:queueId`, or `queueId` for that queue of every broker."""
+"""By topic, then by queue: `brokerName:queueId`, or `queueId` for that queue at every broker."""
 
 
 def _json(value: str) -> Any:
@@ -48,7 +48,10 @@ def _json(value: str) -> Any:
 
 
 def wall_ms(value: str) -> int:
-    """A time as ms since 1970, or as ISO 8601 with its zone: `2026-11-22T07:00:00Z`."""
+    """Parse a time in ms since 1970, or in ISO 8601 with a zone, such as `2026-11-22T07:00:00Z`.
+
+    Returns ms since 1970. Raises `ValueError` for other texts.
+    """
     if value.isascii() and value.isdigit() and len(value) < 15:
         return int(value)
     try:
@@ -61,7 +64,7 @@ def wall_ms(value: str) -> int:
 
 
 def _per_queue(low: int) -> Any:
-    """A parser of {"topic": {"broker-a:0": number}}."""
+    """Return a parser of {"topic": {"broker-a:0": number}} for numbers of at least `low`."""
 
     def parse(value: str) -> Table:
         table = _json(value)
@@ -179,7 +182,7 @@ SOURCE_ROWS: tuple[SparkOption, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which queues: topics by name, by pattern, or queues one by one."""
+    """The selected queues: topics by name, topics by pattern, or single queues."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -212,7 +215,7 @@ class SourceOptions:
     tls: OutgoingTls
 
     def __getitem__(self, name: str) -> Any:
-        """The value of a row of `SOURCE_ROWS`."""
+        """Return the value of the option `name` of `SOURCE_ROWS`."""
         return self.values[name]
 
     @property
@@ -221,7 +224,7 @@ class SourceOptions:
 
 
 def parse_source(given: Mapping[str, str]) -> SourceOptions:
-    """The options of a read; `UsageError` in one line for all that is wrong."""
+    """Parse the options of a read; raises one `UsageError` in one line for all that is wrong."""
     values = parse_options(given, SOURCE_ROWS, WHAT)
     if values["nameServer"] is None:
         raise UsageError("option nameServer is missing; set it to host:port, as 127.0.0.1:9876")
@@ -265,12 +268,12 @@ def _check_readable(topic: str) -> None:
 
 
 def _position(values: Mapping[str, Any], side: str) -> OffsetsOption | None:
-    """`starting` or `ending`; None when no option says."""
+    """Return the position for `side`, `starting` or `ending`; None when no option gives one."""
     kinds = ("Offsets", "Timestamp", "OffsetsByTimestamp", "Group", "Epoch")
     given = _one_of(values, tuple(side + kind for kind in kinds))
     by_group = given in ([f"{side}Offsets", f"{side}Group"], [f"{side}Offsets", f"{side}Epoch"])
     if by_group and isinstance(values[f"{side}Offsets"], str):
-        given = given[1:]  # the word is for queues that the group or epoch says nothing about
+        given = given[1:]  # the word applies to queues that the group or epoch has no offset for
     if len(given) > 1:
         raise UsageError(f"give one of {' and '.join(given)}: each says where the read is {side}")
     if not given:
@@ -294,7 +297,7 @@ def _default_word(side: str) -> str:
 
 
 def check_batch(options: SourceOptions) -> None:
-    """`UsageError` for a position that makes no sense for a read that ends."""
+    """Raise `UsageError` for a position that makes a batch read empty."""
     start, end = options.start, options.end
     if start is not None and start.kind == "Offsets" and not start.table and start.word == "latest":
         raise UsageError("a batch read that begins at latest is empty; begin at earliest")
@@ -307,7 +310,7 @@ def check_batch(options: SourceOptions) -> None:
 
 
 def check_stream(options: SourceOptions) -> None:
-    """`UsageError` for an option that a read without end cannot heed."""
+    """Raise `UsageError` for an ending position, which a streaming read does not support."""
     if options.end is not None:
         raise UsageError(
             f"ending{options.end.kind} is for batch reads; a stream that reads what is there now"

@@ -1,6 +1,6 @@
-"""What one batch reads: how much of each queue, cut into tasks, and what is found missing. Pure.
+"""Computes the ranges that one batch reads, its tasks (Spark partitions) and lost messages. Pure.
 
-Queue offsets of a queue run without gaps, so the rows of a span are counted, never guessed.
+The queue offsets of a queue have no gaps, so the number of rows in a range is exact.
 """
 
 import heapq
@@ -16,13 +16,14 @@ from epochmq.spark.spark_offsets import Offsets, StreamOffset
 
 Bounds = Mapping[MessageQueue, tuple[int, int]]
 TASK_ROWS = 1_000
-"""Small parts of several queues share a task up to so many rows. A task with a Python source and a
-Python sink costs 15 to 45 ms whatever it reads; so many rows take less."""
+"""Small ranges of several queues share a task up to this many rows. A task with a source and a sink
+in Python costs 15 to 45 ms whatever it reads; reading this many rows takes less time.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class QueueRange:
-    """Queue offsets `start` to `stop` (exclusive) of one queue."""
+    """A range of queue offsets of one queue: `start` to `stop` (exclusive)."""
 
     queue: MessageQueue
     start: int
@@ -30,15 +31,16 @@ class QueueRange:
 
     @property
     def count(self) -> int:
-        """Rows in it."""
+        """The number of rows in the range."""
         return self.stop - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """All that could be read now: a span for each known queue, empty ones as well.
+    """All messages that can be read now: one range for each known queue, which may be empty.
 
-    `init` are the begins that the offset before does not tell; `lost` is what is not there.
+    `init` has the begins that differ from the offset before, or that it does not have. `lost` has
+    the messages that were to be read and are gone.
     """
 
     spans: list[QueueRange]
@@ -49,17 +51,17 @@ class Backlog:
 def backlog(
     before: StreamOffset, bounds: Bounds, recreated: Collection[MessageQueue] = ()
 ) -> Backlog:
-    """What lies between `before` and the ends of the queues, judged queue by queue.
+    """Return the ranges from `before` to the ends of the queues, computed for each queue by itself.
 
-    Queues that are `recreated` hold other messages than those that were read: they begin at their
-    first one.
+    The queues in `recreated` hold other messages than those that were read before, so their ranges
+    begin at their first message.
     """
     spans, init, lost = [], {}, []
     for queue in sorted(bounds):
         low, high = bounds[queue]
         begin = before.at.get(queue)
         if begin is None:
-            begin = init[queue] = low  # a queue that was added: everything in it is new
+            begin = init[queue] = low  # a queue that was added: all its messages are new
         elif queue in recreated:
             why = (
                 f"the topic was deleted and made again after its queue was read up to {begin}: all"
@@ -75,7 +77,9 @@ def backlog(
 
 
 def missing_at(queue: MessageQueue, begin: int, low: int, high: int) -> Lost | None:
-    """What is lost when reading goes on at `begin` of a queue that has `low` to `high`."""
+    """Return the lost messages when a read continues at `begin` and the queue has `low` to
+    `high`.
+    """
     if begin < low:
         return Lost(queue, begin, low, f"the queue begins at {low} now, older ones were deleted")
     if begin > high:
@@ -88,7 +92,7 @@ def missing_at(queue: MessageQueue, begin: int, low: int, high: int) -> Lost | N
 
 
 def after(before: StreamOffset, found: Backlog, taken: Iterable[QueueRange]) -> StreamOffset:
-    """The offset that a batch of these spans ends at; `before` itself when nothing changes."""
+    """Return the offset after a batch that reads `taken`; `before` itself when nothing changes."""
     at = {**before.at, **found.init}
     at.update((span.queue, span.stop) for span in taken)
     if not before.fresh and not found.init and at == before.at:
@@ -99,7 +103,10 @@ def after(before: StreamOffset, found: Backlog, taken: Iterable[QueueRange]) -> 
 
 
 def batch_spans(before: StreamOffset, end: StreamOffset) -> list[QueueRange]:
-    """What the batch from `before` to `end` reads, without empty spans."""
+    """Return the ranges that the batch from `before` to `end` reads, without empty ones.
+
+    Raises `UsageError` when `end` is not from the same query as `before`.
+    """
     spans = []
     for queue in sorted(end.at):
         begin, stop = end.begin_of(before, queue), end.at[queue]
@@ -113,21 +120,22 @@ def batch_spans(before: StreamOffset, end: StreamOffset) -> list[QueueRange]:
     return spans
 
 
-# How much -------------------------------------------------------------------------------------
+# Limits of a batch ----------------------------------------------------------------------------
 
 
 def admit(spans: Sequence[QueueRange], limit: int) -> list[QueueRange]:
-    """The first `limit` rows of `spans`, shared out in proportion; exactly `limit` if there are.
+    """Cut `spans` to `limit` rows in total, shared in proportion to their sizes.
 
-    Every queue with rows gets one at least, while the limit allows it: no queue starves beside a
-    large one.
+    The result has exactly `limit` rows if there are so many. Each queue with rows gets at least one
+    while the limit allows it, so that a large queue does not starve the others.
     """
     total = sum(span.count for span in spans)
     if total <= limit:
         return list(spans)
     shares = _least_shares(spans, limit)
     left = limit - sum(shares)
-    # What the first row of each leaves over goes by size; the roundings go to the largest rests.
+    # After one row for each queue, shares go by size; rows left by rounding go to the largest
+    # rests.
     rests = [span.count - share for span, share in zip(spans, shares, strict=True)]
     total_rest = sum(rests)
     parts = [divmod(left * rest, total_rest) for rest in rests]
@@ -139,7 +147,9 @@ def admit(spans: Sequence[QueueRange], limit: int) -> list[QueueRange]:
 
 
 def _least_shares(spans: Sequence[QueueRange], limit: int) -> list[int]:
-    """One row for each queue that has any; the longest queues only, if the limit is so small."""
+    """Give one row to each queue that has any; to the longest queues only, if the limit is
+    smaller.
+    """
     shares = [0] * len(spans)
     by_size = sorted(range(len(spans)), key=lambda at: (-spans[at].count, at))
     for at in by_size[:limit]:
@@ -150,9 +160,10 @@ def _least_shares(spans: Sequence[QueueRange], limit: int) -> list[int]:
 def admit_bytes(
     spans: Sequence[QueueRange], row_bytes: Mapping[MessageQueue, float], limit: int
 ) -> list[QueueRange]:
-    """About `limit` bytes of `spans`, in proportion, by the mean size of a row in each queue.
+    """Cut `spans` to about `limit` bytes in proportion, by the mean size of a row in each queue.
 
-    One row at least, or a message larger than the limit would stop the query for good.
+    The result has at least one row: a message larger than the limit would otherwise stop the query
+    forever.
     """
     sizes = [span.count * max(1.0, row_bytes.get(span.queue, 1.0)) for span in spans]
     total = sum(sizes)
@@ -170,16 +181,17 @@ def _first(span: QueueRange, count: int) -> QueueRange:
     return replace(span, stop=span.start + min(count, span.count))
 
 
-# Into tasks -----------------------------------------------------------------------------------
+# Tasks ----------------------------------------------------------------------------------------
 
 
 def split(
     spans: Iterable[QueueRange], min_partitions: int = 0, max_records: int = 0
 ) -> list[QueueRange]:
-    """Spans as tasks: none with more than `max_records` rows, and at least `min_partitions`.
+    """Split ranges so that each has at most `max_records` rows, and there are `min_partitions` or
+    more.
 
-    0 means no such wish. Queues are cut into parts that differ by one row at most; whichever has
-    the largest parts is cut once more until there are enough.
+    0 means no limit. Each range is cut into parts whose sizes differ by at most one row. While
+    there are too few parts, the range with the largest parts is cut into one part more.
     """
     whole = [span for span in spans if span.count]
     pieces = [max(1, -(-span.count // max_records)) if max_records else 1 for span in whole]
@@ -194,8 +206,9 @@ def split(
 
 
 def gathered(spans: Iterable[QueueRange], rows: int) -> list[tuple[QueueRange, ...]]:
-    """Spans as tasks of several, in their order: those that follow each other share one while they
-    have no more than `rows` rows together."""
+    """Group consecutive ranges into tasks of at most `rows` rows; a larger range is a task of
+    its own.
+    """
     tasks: list[list[QueueRange]] = []
     room = 0
     for span in spans:
@@ -214,9 +227,10 @@ class TaskWishes(Protocol):
 
 
 def tasks_of(spans: Iterable[QueueRange], options: TaskWishes) -> list[tuple[QueueRange, ...]]:
-    """Spans as tasks: small ones share a task unless `minPartitions` asks for many.
+    """Group ranges into tasks; small ranges share a task unless `minPartitions` is given.
 
-    The same spans and options give the same tasks: sinks tell repeats by a row's place in its task.
+    The same ranges and options give the same tasks: sinks recognise repeated rows by their place in
+    the task.
     """
     most = 0 if options["minPartitions"] else TASK_ROWS
     return gathered(spans, min(most, options["maxRecordsPerPartition"] or most))

@@ -1,4 +1,4 @@
-"""From what the options say to queues and queue offsets, by asking the cluster."""
+"""Resolves starting and ending positions of options to queue offsets, by calls to the cluster."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -24,11 +24,12 @@ def selected(
     master: bool = False,
     missing_ok: bool = False,
 ) -> Bounds:
-    """The bounds of all selected queues, and of topics that a query read before (`known`).
+    """Return the bounds of all selected queues, and those of the topics in `known`.
 
-    `NotFound` for a topic that is not there, or no longer, or a pattern that fits nothing;
-    with `missing_ok` such a topic is left out. `UsageError` for an assigned queue that its topic
-    does not have.
+    `known` are topics that the query read before. With `master` only masters are asked. Raises
+    `NotFound` for a topic that does not exist (any more), or a pattern that matches no topic; with
+    `missing_ok` a missing topic is left out. Raises `UsageError` for an assigned queue that its
+    topic does not have.
     """
     topics = selection.topics or tuple(selection.queues)
     if selection.pattern is not None:
@@ -46,9 +47,10 @@ def selected(
 
 
 def matching(topics: Iterable[str], pattern: str) -> list[str]:
-    """Topics that a pattern means: none of the system's, retries and dead letters only by name.
+    """Return the topics whose whole name matches `pattern`, sorted.
 
-    Theirs begin with `%`, which a pattern has to begin with as well.
+    System topics never match. Retry topics and dead-letter topics, whose names begin with `%`, only
+    match a pattern that begins with `%`.
     """
     fits = re.compile(pattern).fullmatch
     hidden = () if pattern.startswith("%") else (RETRY, DLQ)
@@ -72,7 +74,10 @@ def _assigned(bounds: Bounds, queues: Mapping[str, tuple[str, ...]]) -> Bounds:
 
 
 def queues_named(bounds: Bounds, topic: str, text: str) -> list[MessageQueue]:
-    """The queues of `topic` that `brokerName:queueId`, or a bare `queueId`, means."""
+    """Return the queues of `topic` that match `brokerName:queueId`, or `queueId` at every broker.
+
+    Raises `UsageError` when there is none.
+    """
     found = [
         queue
         for queue in bounds
@@ -86,7 +91,11 @@ def queues_named(bounds: Bounds, topic: str, text: str) -> list[MessageQueue]:
 
 
 def resolve(cluster: Cluster, bounds: Bounds, position: OffsetsOption) -> Offsets:
-    """Where in each queue `position` is. What options say outright may lie outside the bounds."""
+    """Return the queue offset of `position` in each queue.
+
+    An offset that the options give as a number may lie outside the bounds. Raises `UsageError` for
+    a strict time with no message stored then or later.
+    """
     word = {queue: _edge(pair, position.word) for queue, pair in bounds.items()}
     if position.kind == "Offsets":
         return {**word, **_from_table(bounds, position.table)}
@@ -109,9 +118,11 @@ def begin_within(
     position: OffsetsOption | None,
     forgiving: OnLost | None,
 ) -> Offsets:
-    """`begin` moved into the bounds, where `forgiving` hears what is lost by that.
+    """Return `begin` with each offset that lies outside the bounds replaced by the queue's first
+    one.
 
-    Without it `DataLost` is raised; `UsageError` for an offset of the user's behind the end.
+    `forgiving` is called with each loss; when it is None, `DataLost` is raised. Raises `UsageError`
+    for an offset of option startingOffsets that is larger than the queue's end.
     """
     found = {}
     for queue, (low, high) in bounds.items():

@@ -1,9 +1,9 @@
-"""A listener that publishes how far streaming queries are, so that lag tools show them.
+"""A Spark listener that commits a streaming query's offsets as those of a consumer group.
 
-`consumerProgress` and exporters read a consumer group's offsets from the brokers; Spark keeps its
-own in the checkpoint and tells nobody. The option `groupId` publishes from within the source; this
-listener does the same from outside, for queries that were started without it, and once more when a
-query ends: Spark never tells a source that its last batch is done.
+`consumerProgress` and exporters read the offsets of consumer groups from brokers, but Spark keeps
+offsets in its checkpoint only. The option `groupId` publishes offsets from within the source. This
+listener does the same from outside, for queries that were started without the option, and once
+more when a query ends: Spark does not notify a source that its last batch is done.
 """
 
 import json
@@ -29,12 +29,12 @@ TIMEOUT_MS = 10_000
 
 
 class PublishOffsets(StreamingQueryListener):
-    """Publishes end offsets as those of `group`, after each batch that moved them.
+    """Commits end offsets as those of consumer group `group`, after each batch that changes them.
 
         spark.streams.addListener(PublishOffsets("127.0.0.1:9876", "flights-etl"))
 
-    With `query` only of the query of that name: two queries over one topic need a group each.
-    Trouble is logged; it never touches the query.
+    With `query` it handles only the query of that name: two queries that read one topic need a
+    group each. Errors are logged and never affect the query.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class PublishOffsets(StreamingQueryListener):
         self._publish({})
 
     def close(self) -> None:
-        """Close its connections; call it after `removeListener`."""
+        """Close the connections; call this after `removeListener`."""
         self._cluster.close()
 
     def _publish(self, offsets: Offsets) -> None:
-        """Publish what moved, and what failed before."""
+        """Commit the offsets that changed, and those whose commit failed before."""
         wanted = {**self._failed, **offsets}
         moved = {q: at for q, at in wanted.items() if self._published.get(q) != at}
         if not moved:
@@ -84,7 +84,7 @@ class PublishOffsets(StreamingQueryListener):
 
 
 def end_offsets(texts: Any) -> Offsets:
-    """The offsets in a progress's JSON texts; those of other sources are passed over."""
+    """Return the offsets in the JSON texts of a query's progress; skip offsets of other sources."""
     found: Offsets = {}
     for text in texts:
         try:

@@ -1,7 +1,8 @@
-"""Filters of a batch query as queues and ranges.
+"""Filter pushdown for batch queries: turns Spark's filters into queues and ranges of queue offsets.
 
-Spark offers filters that are joined by AND. What is decided here is taken from Spark, but for time
-ranges: store times have milliseconds here and microseconds there, so those are compared again.
+Spark passes filters that are joined by AND. A filter that is fully applied here is not returned to
+Spark. Filters on time are returned: store times have milliseconds in brokers and microseconds in
+Spark, so Spark compares them again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,21 +31,23 @@ _RANGES = (EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
 
 Bounds = Mapping[MessageQueue, tuple[int, int]]
 Interval = tuple[int | None, int | None]
-"""First value wanted, and the one behind the last; None is open."""
+"""The first value of the interval and the value after the last one; None means open."""
 
 
 @dataclass(frozen=True, slots=True)
 class PushedFilters:
-    """What the filters leave: names in sets (None is all), numbers in intervals."""
+    """The accepted values by column: names as sets (a missing one accepts all), numbers as
+    intervals.
+    """
 
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By `topic` and `brokerName`."""
+    """For `topic` and `brokerName`."""
     numbers: Mapping[str, Interval] = field(default_factory=dict)
-    """By `queueId`, `queueOffset` and `storeTimestamp` (ms)."""
+    """For `queueId`, `queueOffset` and `storeTimestamp` (ms)."""
     queue_ids: frozenset[int] | None = None
 
     def queues(self, bounds: Bounds) -> dict[MessageQueue, tuple[int, int]]:
-        """The queues that can have wanted rows."""
+        """Return the queues that can have matching rows."""
         return {queue: pair for queue, pair in bounds.items() if self._has(queue)}
 
     def _has(self, queue: MessageQueue) -> bool:
@@ -61,7 +64,10 @@ class PushedFilters:
         spans: Sequence[QueueRange],
         offsets_at: Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]],
     ) -> list[QueueRange]:
-        """Only the offsets that can have wanted rows; `offsets_at` finds times in queues."""
+        """Cut ranges to the offsets that can have matching rows.
+
+        `offsets_at` searches queues by store time (ms) and returns queue offsets.
+        """
         low, high = self.numbers.get("queueOffset", (None, None))
         cut = [_cut(span, low, high) for span in spans]
         since, until = self.numbers.get("storeTimestamp", (None, None))
@@ -77,7 +83,7 @@ class PushedFilters:
 
 
 def within(number: int, interval: Interval | None) -> bool:
-    """Whether an interval has `number`; None has all."""
+    """Return whether `number` lies in the interval; None contains all numbers."""
     low, high = interval or (None, None)
     return (low is None or number >= low) and (high is None or number < high)
 
@@ -89,7 +95,7 @@ def _cut(span: QueueRange, low: int | None, high: int | None) -> QueueRange:
 
 
 def pushed(filters: Iterable[Filter]) -> tuple[PushedFilters, list[Filter]]:
-    """What can be decided by queues and ranges, and the filters that Spark has to apply."""
+    """Split `filters` into those applied here, and a list of those that Spark has to apply."""
     wanted, rest = PushedFilters(), []
     for each in filters:
         narrowed, done = _apply(wanted, each)
@@ -100,7 +106,10 @@ def pushed(filters: Iterable[Filter]) -> tuple[PushedFilters, list[Filter]]:
 
 
 def _apply(wanted: PushedFilters, each: Filter) -> tuple[PushedFilters | None, bool]:
-    """`wanted` narrowed by one filter and whether that is all of it; None for what we cannot."""
+    """Return `wanted` narrowed by one filter, and whether that applies the filter fully.
+
+    The first value is None for a filter that is not supported here.
+    """
     column = ".".join(getattr(each, "attribute", ()))
     if isinstance(each, IsNotNull) and column in NEVER_NULL:
         return wanted, True
@@ -123,7 +132,10 @@ def _apply(wanted: PushedFilters, each: Filter) -> tuple[PushedFilters | None, b
 
 
 def _interval(each: Any) -> Interval | None:
-    """The filter as whole numbers; a time has microseconds, which only `<` has to mind."""
+    """Return the filter as an interval of whole numbers.
+
+    A time has microseconds, which only `<` must take into account.
+    """
     floor = _whole(each.value)
     if floor is None:
         return None
@@ -139,7 +151,7 @@ def _interval(each: Any) -> Interval | None:
 
 
 def _whole(value: Any) -> int | None:
-    if isinstance(value, datetime):  # one without a zone is not of our column's type
+    if isinstance(value, datetime):  # a datetime without a zone does not have the column's type
         return (value - _EPOCH_START) // _MS if value.tzinfo is not None else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 

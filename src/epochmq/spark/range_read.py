@@ -1,8 +1,8 @@
-"""Raw records of a range of one queue, chunk by chunk, from whichever replica has them.
+"""Fetches raw records of a range of one queue in chunks, from any replica that has them.
 
-A range was planned up to a maximum that a broker called readable, so what does not come yet will
-come: a follower may be behind, a new master may still be gathering its replicas. Only what a master
-keeps saying is believed as loss.
+A range is planned up to an offset that a broker reported as readable, so missing records may still
+arrive: a follower may lag, and a new master may still wait for its replicas. Messages count as
+lost only after a master has reported so for some time.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ AUTO, MASTER, FOLLOWER = "auto", "master", "follower"
 READ_FROM = (AUTO, MASTER, FOLLOWER)
 
 PULL_COUNT = 1024
-"""Asked for in one pull; brokers give 32 unless they are configured otherwise."""
+"""The message count of one pull request; brokers return 32 unless they are configured otherwise."""
 
 READ_TIMEOUT_MS = 5_000
 LOSS_CERTAIN_MS = 10_000
-"""So long a master must say that a queue ends before what was once readable."""
+"""A master must report for this long that a queue ends before an offset that was readable."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawChunk:
-    """Whole records in queue order; go on at `next_offset`. The bounds are the queue's."""
+    """Whole records in queue order; the read continues at `next_offset`. Bounds are the queue's."""
 
     records: Buffer
     next_offset: int
@@ -47,9 +47,9 @@ class RawChunk:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Read `queue` from `offset` to `end` (exclusive), about `max_bytes` at a time.
+    """A read of `queue` from `offset` to `end` (exclusive), about `max_bytes` at a time.
 
-    `tags` is an expression as "a || b"; brokers compare hashes, so that strangers may slip in.
+    `tags` is an expression such as "a || b". Brokers compare hashes, so other tags may be included.
     """
 
     queue: MessageQueue
@@ -59,14 +59,14 @@ class Want:
     max_bytes: int = 1 << 20
     read_from: str = AUTO
     bodies: bool = True
-    """False: they may be left out."""
+    """False if the broker may leave bodies out."""
     skips_damage: bool = False
-    """What is damaged at each replica counts as lost if it goes on so."""
+    """Whether a record that stays damaged at every replica counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """What a replica said that had no records; `lost` is what that means if it goes on so."""
+    """A replica's answer without records; `lost` has the messages that are gone if it stays so."""
 
     said: str
     lost: Lost | None = None
@@ -74,7 +74,7 @@ class Nothing:
 
 
 class RangeReads:
-    """Reads ranges of one cluster's queues."""
+    """Reads ranges of the queues of one cluster."""
 
     def __init__(self, admin: Admin, retries: Retries) -> None:
         self._admin = admin
@@ -83,10 +83,11 @@ class RangeReads:
         self._pull_only: set[str] = set()
 
     async def chunk(self, want: Want) -> RawChunk:
-        """The next records of `want`, at least one step further; rides through failovers.
+        """Return the next records of `want`, at least one offset; retry during failovers.
 
-        Raises `DataLost` for what is gone, `NotReachable` when no replica gives it in time,
-        `DamageThere` when it is damaged at those that could give it.
+        Raises `DataLost` for messages that are gone, `NotReachable` when no replica returns records
+        in time, and `DamageThere` when the records are damaged at the replicas that could return
+        them.
         """
         retries, topic = self._retries, want.queue.topic
         retry = Retry(retries, f"reading {want.queue} from queue offset {want.offset}")
@@ -104,7 +105,7 @@ class RangeReads:
             except DamageThere as error:
                 if not want.skips_damage:
                     raise
-                problem = error  # a replica repairs it, perhaps just now
+                problem = error  # a replica may be repairing it
                 suspected_at = _check_loss(damage(want, error), suspected_at, retries.timeout_ms)
             except (NotFound, NotReachable, Refused) as error:
                 if is_missing(error) and await retries.is_gone(topic):
@@ -116,7 +117,9 @@ class RangeReads:
             retries.expire(topic)
 
     async def _from_any(self, want: Want) -> RawChunk | Nothing:
-        """The chunk of the first replica that has it, else what the master said, or another."""
+        """Return the chunk of the first replica that has it; else the answer of the master or a
+        follower.
+        """
         answers: dict[int, Nothing] = {}
         problem: Exception = NotReachable(f"broker {want.queue.broker_name} has no replica now")
         damaged: DamageThere | None = None
@@ -140,7 +143,7 @@ class RangeReads:
         return answers[min(answers)]
 
     def _places(self, want: Want) -> list[tuple[int, str]]:
-        """Id and address of the replicas to ask, in this order."""
+        """Return id and address of the replicas to ask, in order."""
         route = self._admin.instance.routes.route(want.queue.topic)
         addresses: dict[int, str] = {}
         for data in route.broker_datas if route is not None else ():
@@ -149,7 +152,9 @@ class RangeReads:
         return in_order(addresses, want.read_from, want.queue.queue_id)
 
     async def _read(self, address: str, want: Want) -> RawChunk | Nothing:
-        """In bulk where the broker knows it; others are asked once and then by pulls."""
+        """Read by bulk request if the broker supports it; other brokers are read by pull
+        requests.
+        """
         if address not in self._pull_only:
             try:
                 return bulk_read(await self._in_bulk(address, want), want)
@@ -178,7 +183,9 @@ class RangeReads:
 
 
 def in_order(addresses: dict[int, str], read_from: str, spread: int) -> list[tuple[int, str]]:
-    """Replicas by the order in which they are to be asked; `spread` takes turns of followers."""
+    """Return the replicas in the order in which to ask them; `spread` selects the first
+    follower.
+    """
     master = [(MASTER_ID, addresses[MASTER_ID])] if MASTER_ID in addresses else []
     followers = [(n, addresses[n]) for n in sorted(addresses) if n != MASTER_ID]
     if read_from == MASTER:
@@ -190,7 +197,9 @@ def in_order(addresses: dict[int, str], read_from: str, spread: int) -> list[tup
 
 
 def pull_header(want: Want) -> pull_headers.PullHeader:
-    """A pull of a group that every broker knows, with its filter in the request."""
+    """Return the header of a pull request, for a group that every broker knows, with its own
+    filter.
+    """
     data = filter_of(want)
     return pull_headers.PullHeader(
         consumerGroup=TOOLS_GROUP,
@@ -213,7 +222,7 @@ def filter_of(want: Want) -> SubscriptionData:
 
 
 def bulk_read(found: BulkRead, want: Want) -> RawChunk | Nothing:
-    """What the answer to a bulk read means for `want`."""
+    """Convert the answer to a bulk read of `want`."""
     low, high = found.min_offset, found.max_offset
     if found.status is PullStatus.FOUND and found.next_offset > want.offset:
         return RawChunk(found.records, min(found.next_offset, want.end), low, high)
@@ -221,7 +230,7 @@ def bulk_read(found: BulkRead, want: Want) -> RawChunk | Nothing:
 
 
 def pulled(answer: Command, want: Want) -> RawChunk | Nothing:
-    """What the answer to a pull means for `want`; `Refused` for an error."""
+    """Convert the answer to a pull of `want`; raises `Refused` for an error code."""
     code = answer.code
     if code not in _PULL_CODES:
         raise Refused(code, answer.remark or f"refused with code {code}")
@@ -247,7 +256,9 @@ _PULL_CODES = frozenset(
 
 
 def nothing(want: Want, low: int, high: int) -> Nothing:
-    """What it means that the queue runs from `low` to `high` and gave no record."""
+    """Return the reason why a queue that has `low` to `high` returned no record, and what is
+    lost.
+    """
     queue, offset, end = want.queue, want.offset, want.end
     if offset < low:
         why = f"the queue begins at {low} now, older messages were deleted"
@@ -260,26 +271,28 @@ def nothing(want: Want, low: int, high: int) -> Nothing:
 
 
 def damage(want: Want, there: DamageThere) -> Nothing:
-    """What it means that the next record is damaged at each replica that could give it."""
+    """Return the reason and the loss when the next record is damaged at each available replica."""
     stop = max(min(there.stop, want.end), want.offset + 1)
     return Nothing(there.remark, Lost(want.queue, want.offset, stop, there.remark))
 
 
 def _check_loss(heard: Nothing, suspected_at: float | None, timeout_ms: int) -> float | None:
-    """Raise a loss that is certain; else since when it is suspected (loop seconds)."""
+    """Raise `DataLost` for a certain loss; else return since when it is suspected (loop
+    seconds).
+    """
     if heard.lost is None:
         return None
     now = asyncio.get_running_loop().time()
     if suspected_at is None:
         suspected_at = now
-    wait_ms = min(LOSS_CERTAIN_MS, timeout_ms // 2)  # to be told before time is up
+    wait_ms = min(LOSS_CERTAIN_MS, timeout_ms // 2)  # report a loss before the timeout of the call
     if heard.certain or (now - suspected_at) * 1000 >= wait_ms:
         raise DataLost(heard.lost)
     return suspected_at
 
 
 def before(records: Buffer, end: int) -> Buffer:
-    """The records whose queue offset is below `end`: a filtered pull may run past it."""
+    """Return the records whose queue offset is below `end`; a filtered pull may return more."""
     at, size = 0, len(records)
     while at + record.OFFSET_AT <= size:
         if record.queue_offset_at(records, at) >= end:

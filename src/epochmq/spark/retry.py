@@ -1,4 +1,4 @@
-"""Calls that outlive a failover: repeated with fresh routes until they succeed or time is up."""
+"""Retries of calls during a failover: with fresh routes, until they succeed or time out."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ from epochmq.wire.codes import ResponseCode
 T = TypeVar("T")
 
 FIRST_CONTACT_MS = 5_000
-"""So long a name server that was never heard is asked: a wrong address is to be told soon."""
+"""How long a name server is tried that never answered: a wrong address must be reported soon."""
 
 PAUSE_MS_MAX = 500
 PASSING = frozenset(
@@ -26,23 +26,24 @@ PASSING = frozenset(
         ResponseCode.GO_AWAY,
     }
 )
-"""Refusals that mean "not now": brokers give them while they change roles."""
+"""Error codes that mean "not now": brokers answer them while they change roles."""
 
 
 class Retries:
-    """Asks one cluster; `timeout_ms` is how long a failover may take."""
+    """Repeats calls to one cluster; `timeout_ms` is how long a failover may take."""
 
     def __init__(self, admin: Admin, timeout_ms: int) -> None:
         self.admin = admin
         self.timeout_ms = timeout_ms
         self._met = False
         self._homes: dict[str, frozenset[str]] = {}
-        """Broker groups by the topic that they were last seen with."""
+        """By topic: the broker groups that its route had last."""
 
     async def ask(self, what: str, work: Callable[[], Awaitable[T]], topic: str | None = None) -> T:
-        """The outcome of `work`, which is begun again after what a failover explains.
+        """Return the result of `work`, which is repeated after errors that a failover may cause.
 
-        `NotReachable` when time is up, `NotFound` once `topic` is certainly not there.
+        Raises `NotReachable` after `timeout_ms`, and `NotFound` when `topic` certainly does not
+        exist.
         """
         retry = Retry(self, what)
         await self.meet()
@@ -61,7 +62,7 @@ class Retries:
                 await retry.pause(error)
 
     async def check_there(self, topic: str | None, error: Exception) -> None:
-        """Raise `NotFound` unless brokers that are down now explain that `topic` is missing."""
+        """Raise `NotFound` unless `topic` may be missing because its brokers are down."""
         if topic is None:
             raise error
         if await self.is_gone(topic):
@@ -70,7 +71,7 @@ class Retries:
             ) from None
 
     async def meet(self) -> None:
-        """Hear a name server once, before anything is waited for."""
+        """Check once, with a short timeout, that a name server answers."""
         if self._met:
             return
         retry = Retry(self, "asking the name server", FIRST_CONTACT_MS)
@@ -82,7 +83,7 @@ class Retries:
                 await retry.pause(error)
 
     async def refresh(self, topic: str) -> None:
-        """Have a route of `topic` that is not old, and remember which brokers have it."""
+        """Ensure that the route of `topic` is fresh, and remember its brokers."""
         instance = self.admin.instance
         await instance.ensure_route(topic)
         route = instance.routes.route(topic)
@@ -90,13 +91,14 @@ class Retries:
             self._homes[topic] = frozenset(data.broker_name for data in route.broker_datas)
 
     def expire(self, topic: str) -> None:
-        """Ask for the route of `topic` anew before it is used again."""
+        """Discard the route of `topic`, so that the next use fetches it again."""
         self.admin.instance.routes.expire(topic)
 
     async def is_gone(self, topic: str) -> bool:
-        """Whether a topic without a route was deleted, or never was: its brokers are all there.
+        """Return whether a topic without a route was deleted or never existed: all its brokers are
+        up.
 
-        A broker that is down takes its topics from the name server as well; that will pass.
+        A broker that is down also removes its topics from the name server, which is temporary.
         """
         try:
             await self.admin.route(topic)
@@ -113,7 +115,7 @@ class Retries:
 
 
 class Retry:
-    """Counts the tries of one call and says when it is enough."""
+    """Counts the tries of one call and raises after its timeout."""
 
     def __init__(self, retries: Retries, what: str, timeout_ms: int | None = None) -> None:
         self._what = what
@@ -125,7 +127,7 @@ class Retry:
         self._count = 0
 
     async def pause(self, problem: Exception) -> None:
-        """Wait before the next try; `NotReachable` with the last problem when time is up."""
+        """Wait before the next try; raises `NotReachable` with `problem` after the timeout."""
         waited_ms = (asyncio.get_running_loop().time() - self._began) * 1000
         if waited_ms >= self._timeout_ms:
             raise NotReachable(
@@ -137,25 +139,24 @@ class Retry:
 
 
 def is_missing(error: Exception) -> bool:
-    """Whether somebody says that the topic is not there."""
+    """Return whether an error means that the topic does not exist."""
     if isinstance(error, Refused):
         return error.code == ResponseCode.TOPIC_NOT_EXIST
     return isinstance(error, NotFound)
 
 
 def check_passing(error: EpochError) -> None:
-    """Raise what no failover explains."""
+    """Raise `error` if a failover cannot be its cause."""
     if isinstance(error, Refused) and error.code not in PASSING and not is_missing(error):
         raise error
 
 
-# Lost ----------------------------------------------------------------------------------------
-# Messages that a reader was to give and that are no longer there, said exactly.
+# Lost messages -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Queue offsets `start` to `stop` (exclusive) of `queue`, and why they are gone."""
+    """Lost messages: queue offsets `start` to `stop` (exclusive) of `queue`, and the reason."""
 
     queue: MessageQueue
     start: int
@@ -170,7 +171,7 @@ class Lost:
 
 
 class DataLost(EpochError):
-    """Raised for lost messages unless the caller said that it goes on without them."""
+    """Raised for lost messages unless the caller continues without them (failOnDataLoss=false)."""
 
     def __init__(self, lost: Lost) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""A task's work: one span of one queue from the brokers into Arrow batches. Runs in executors."""
+"""Reads one range of one queue from brokers into Arrow batches. Runs in executors."""
 
 import atexit
 import logging
@@ -23,14 +23,14 @@ from epochmq.spark.spark_cluster import Cluster, OnLost
 log = logging.getLogger(__name__)
 
 HEAD_BYTES = record.OFFSET_AT
-"""So much of a record holds its size and its queue offset."""
+"""The first bytes of a record, which contain its size and its queue offset."""
 
 _lock = threading.Lock()
 _clusters: dict[tuple[object, ...], Cluster] = {}
 
 
 def cluster_of(options: SourceOptions) -> Cluster:
-    """This process's connection to the options' cluster, kept for the tasks that follow."""
+    """Return this process's connection to the cluster of `options`; later tasks use it again."""
     key = (options.name_server, options["failoverTimeoutMs"], options.tls)
     with _lock:
         found = _clusters.get(key)
@@ -45,7 +45,7 @@ def cluster_of(options: SourceOptions) -> Cluster:
 
 @atexit.register
 def close_clusters() -> None:
-    """Close what `cluster_of` made in this process."""
+    """Close the connections that `cluster_of` created in this process."""
     with _lock:
         for cluster in _clusters.values():
             if cluster.is_of_this_process:
@@ -54,7 +54,7 @@ def close_clusters() -> None:
 
 
 def on_lost(options: SourceOptions) -> OnLost | None:
-    """What to do about messages that are gone, as `failOnDataLoss` says."""
+    """Return a function that logs lost messages if failOnDataLoss=false, else None."""
     if options["failOnDataLoss"]:
         return None
     return lambda lost: log.warning("going on without lost messages: %s", lost)
@@ -63,10 +63,10 @@ def on_lost(options: SourceOptions) -> OnLost | None:
 def batches(
     options: SourceOptions, columns: Sequence[str], span: QueueRange
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of `span`, every one and none twice: queue offsets are counted.
+    """Yield the rows of `span`, each exactly once; queue offsets are counted to check that.
 
-    `DataLost` for what is gone, `DamagedRecord` for a record that is none, unless
-    failOnDataLoss=false.
+    Raises `DataLost` for deleted messages and `DamagedRecord` for bytes that are not a record,
+    unless failOnDataLoss=false.
     """
     freeze_once()
     forgiving = on_lost(options)
@@ -83,7 +83,7 @@ def batches(
 def _read(
     options: SourceOptions, columns: Sequence[str], span: QueueRange, counter: "Counter"
 ) -> Iterator[pa.RecordBatch]:
-    """What of `span` the counter still waits for."""
+    """Yield the rows of `span` that the counter still expects."""
     tags = split_expression(options["tags"])
     needed = ("queueOffset", *(("tags",) if tags else ()))
     decoded = (*columns, *(name for name in needed if name not in columns))
@@ -91,7 +91,7 @@ def _read(
         decoded,
         options["properties"],
         options["decompress"],
-        check_crc=options["checkCrc"] and "body" in columns,  # else bodies may be left out
+        check_crc=options["checkCrc"] and "body" in columns,  # else the broker may leave bodies out
         bad_bodies=options["badBodies"],
     )
     chunks = cluster_of(options).read(
@@ -122,7 +122,7 @@ def _read(
 def _decoded(
     decoder: Decoder, records: Buffer, counter: "Counter", rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a chunk, all in front of the damage before `DamagedRecord` is raised."""
+    """Yield the rows of a chunk; the rows before damage come before `DamagedRecord` is raised."""
     try:
         yield from decoder.batches(records, counter.queue.broker_name, rows)
     except CorruptRecord as error:
@@ -137,7 +137,7 @@ def _raise(lost: Lost) -> None:
 
 
 class DamagedRecord(EpochError):
-    """A broker gave bytes that are no record."""
+    """Raised when a broker sends bytes that are not a valid record."""
 
     def __init__(self, queue: MessageQueue, offset: int, why: str) -> None:
         super().__init__(
@@ -148,29 +148,30 @@ class DamagedRecord(EpochError):
 
 
 class Counter:
-    """Follows the queue offsets of a span: no row twice, none outside it, and no gap unseen.
+    """Tracks the queue offsets of a range: drops repeated rows and rows outside it, and reports
+    gaps.
 
-    `on_gap` hears of what is missing; with `has_gaps` a filter leaves rows out, and only what the
-    reader calls lost is missing.
+    `on_gap` is called with each gap. With `has_gaps` a filter leaves rows out; then only what the
+    reader reports as lost counts as missing.
     """
 
     def __init__(self, span: QueueRange, on_gap: OnLost, *, has_gaps: bool = False) -> None:
         self.queue = span.queue
         self.next = span.start
-        """The first queue offset that is still to come."""
+        """The next expected queue offset."""
         self.records: Buffer = b""
-        """The chunk whose rows are counted now."""
+        """The chunk whose rows are being counted."""
         self.stop = span.stop
         self._on_gap = on_gap
         self._has_gaps = has_gaps
 
     def lost(self, lost: Lost) -> None:
-        """The reader goes on behind messages that are gone."""
+        """Continue after messages that are gone, and report them."""
         self.next = max(self.next, lost.stop)
         self._on_gap(lost)
 
     def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of `batch` that are still to come: a stored batch may reach over the edges."""
+        """Return the rows of `batch` that are expected: a stored batch may exceed the range."""
         offsets = batch.column("queueOffset").to_numpy(zero_copy_only=False)
         count = len(offsets)
         if not count:
@@ -186,7 +187,7 @@ class Counter:
         return batch
 
     def reached(self, offset: int) -> None:
-        """The reader says that nothing more comes before `offset`."""
+        """Record that no more rows with queue offsets below `offset` will follow."""
         if offset > self.next:
             self._gap(min(offset, self.stop))
 
@@ -204,9 +205,9 @@ class Counter:
 
 
 def absent(records: Buffer, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """The parts of a range that no record is there for.
+    """Yield the parts of the range `start` to `stop` for which `records` has no record.
 
-    A record may be there and give no row: one that claims to be of an open transaction.
+    A record may exist and give no row: one that is marked as part of an open transaction.
     """
     for offset in queue_offsets(records):
         if start <= offset < stop:
@@ -218,7 +219,9 @@ def absent(records: Buffer, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def queue_offsets(records: Buffer) -> Iterator[int]:
-    """What the records of a chunk say, up to the first one that cannot be passed."""
+    """Yield the queue offsets of the records in a chunk, until the size of a record is not
+    readable.
+    """
     at = 0
     while at + HEAD_BYTES <= len(records):
         yield record.queue_offset_at(records, at)

@@ -1,8 +1,8 @@
-"""Tells the end of a partition from the end of a task that failed before the sink.
+"""Detects that the input of a sink ended because a task failed, and not at the partition's end.
 
-When what feeds the sink fails, Spark closes its connection to the Python worker, and Arrow takes
-the missing rest of the stream for its end. The last group would then be sent with rows missing, and
-be another one at the next try (docs/adr/0040-spark-sink.md).
+When a stage before the sink fails, Spark closes its connection to the Python worker, and Arrow
+reads that as the end of the stream. The sink would then send the last group with rows missing, and
+the next try would send another group (docs/adr/0040-spark-sink.md).
 """
 
 import os
@@ -21,9 +21,9 @@ _LISTENING = "0A"
 
 
 def whole(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All of `batches`; EnvironmentFault when they end because Spark hung up.
+    """Yield all of `batches`; raises `EnvironmentFault` when they end because Spark hung up.
 
-    To be called before this process makes connections of its own.
+    Call this before this process opens other connections.
     """
     return _checked(batches, _from_spark())
 
@@ -41,10 +41,11 @@ def _checked(
 
 
 def _from_spark() -> list[socket.socket]:
-    """Copies of the open connections that Spark's daemon took for this worker.
+    """Return copies of the open connections that Spark's daemon accepted for this worker.
 
-    They are Unix sockets, or come in at a port that somebody listens on: connections that a source
-    made to brokers do not count. Empty where the system does not tell.
+    They are Unix sockets, or TCP connections to a port that a process listens on. Connections from
+    a source to brokers are not included. The list is empty where the system does not show open
+    files.
     """
     listened = _listened_ports()
     found = []
@@ -54,7 +55,7 @@ def _from_spark() -> list[socket.socket]:
                 continue
             copy = socket.socket(fileno=os.dup(number))
         except OSError:
-            continue  # it is closed already, as the one that listed them
+            continue  # it is closed already, such as the one that listed the files
         if _is_incoming(copy, listened) and not is_hung_up(copy):
             found.append(copy)
         else:
@@ -86,8 +87,8 @@ def _listened_ports() -> set[int]:
 
 
 def is_hung_up(stream: socket.socket) -> bool:
-    """Whether the other side has closed it and everything it sent was read."""
+    """Return whether the peer has closed the connection and all its data was read."""
     try:
         return stream.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
     except OSError:
-        return False  # nothing to read now; or it listens, or was never connected
+        return False  # nothing to read now, or a socket that listens or was never connected

@@ -1,6 +1,6 @@
-"""The options of `format("rocketmq")` when it is written, parsed and checked as a whole.
+"""Parses and checks the options of the sink `format("rocketmq")`.
 
-`SINK_ROWS` is the list; docs/PIPELINE.md, "Writing", says the same with more words.
+`SINK_ROWS` lists the options; docs/PIPELINE.md, "Writing", describes them.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ AT_LEAST_ONCE = "at-least-once"
 SINK_ID_LENGTH_MAX = 120
 ROWS_MAX = 4_096
 _SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname"})
-"""Spark shows these to every sink; in lower case."""
+"""Options that Spark passes to every sink, in lower case."""
 
 
 def _checked(check: Callable[[str], None]) -> Callable[[str], str]:
@@ -120,7 +120,7 @@ class SinkOptions:
 
 
 def parse_sink(given: Mapping[str, str]) -> SinkOptions:
-    """The options of a write; `UsageError` in one line for all that is wrong."""
+    """Parse the options of a write; raises one `UsageError` in one line for all that is wrong."""
     ours = {key: value for key, value in given.items() if key.lower() not in _SPARKS_OWN}
     values = parse_options(ours, SINK_ROWS, WHAT)
     if values["nameServer"] is None:

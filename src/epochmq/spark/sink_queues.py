@@ -1,9 +1,9 @@
-"""Which queue a row goes to, under which number and id, and in which request: the same every time.
+"""Assigns each row of the sink a queue, a number, a message id and a request, deterministically.
 
-A *sink queue* is what one partition sends to one queue. Its rows are cut into groups, whose rows
-have numbers that hold a checksum of the group (docs/adr/0040-spark-sink.md): brokers drop what they
-hold already, and rows that are others than the first time are no repeats. Everything here depends
-on the rows and nothing else, so a repeated batch makes the same requests.
+A *sink queue* is the part of one partition that goes to one queue. Its rows are cut into groups.
+Each row's number contains a checksum of its group (docs/adr/0040-spark-sink.md): brokers drop rows
+that they already have, and rows that changed since the first try do not count as repeats.
+All results depend on the rows only, so a repeated batch makes the same requests.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,20 +22,24 @@ from epochmq.model.topic import MessageQueue
 from epochmq.spark.encode import SinkRow
 
 GROUP_ROWS = 4_096
-"""So many numbers a broker remembers as one when it holds them all (store/seen.py)."""
+"""A broker remembers this many numbers as one entry when it has all of them (store/seen.py)."""
 GROUP_BYTES = 4 << 20
 _INDEX_BITS = 12
 _SUM_BITS = 32
 _GROUP_MASK = 0x7FFF
-"""With the other bits a number has 18 digits, which is what brokers read."""
+"""Together with the other bits a number has at most 18 digits, which brokers can read."""
 _PREFIX_BYTES = 6
 _NO_TIME = "00000000"
-"""Where ids of other producers say the time: readers search from the month's start then."""
+"""Message ids of other producers have the time here; with zeros readers search from the month's
+start.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionId:
-    """Whose rows these are: the same for every repetition of one partition of one batch."""
+    """The identity of one partition of one batch: every repetition of the partition has the
+    same.
+    """
 
     sink_id: str
     batch: int
@@ -44,12 +48,12 @@ class PartitionId:
 
 @dataclass(slots=True)
 class Request:
-    """What is sent in one piece."""
+    """One send request."""
 
     outgoing: Outgoing
     is_batch: bool
     queue: MessageQueue | None
-    """None when any queue will do."""
+    """None when any queue may store it."""
     first_row: int
     last_row: int
     size: int
@@ -58,7 +62,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class RequestBuilder:
-    """How rows become requests. `marked` adds what a broker knows repeats by."""
+    """Settings for requests; `marked` adds the properties by which a broker recognises repeats."""
 
     rows_max: int
     bytes_max: int
@@ -66,7 +70,7 @@ class RequestBuilder:
 
 
 class SinkQueue:
-    """Rows of one partition on their way to one queue."""
+    """The rows of one partition that go to one queue."""
 
     def __init__(self, queue: MessageQueue, identity: PartitionId, part: int, named: str) -> None:
         self.queue = queue
@@ -76,10 +80,10 @@ class SinkQueue:
             digest.update(f"{piece}\0".encode())
         self._prefix = digest.hexdigest().upper()
         self.rows: list[SinkRow] = []
-        """The group that is being gathered."""
+        """The group that is being filled."""
         self.size = 0
         self._keyed = False
-        """Whether one of them must go to this queue."""
+        """Whether a row of the group must go to this queue."""
         self._count = 0
         self._groups = 0
         self._sum = 0
@@ -94,14 +98,16 @@ class SinkQueue:
         )
 
     def add(self, row: SinkRow) -> None:
-        """One more row of the group."""
+        """Add a row to the group."""
         self.rows.append(row)
         self.size += len(row.body)
         if row.key is not None or row.queue_id is not None:
             self._keyed = True
 
     def cut(self, how: RequestBuilder) -> Iterator[Request]:
-        """The requests of the group, which has one row or more."""
+        """Yield the requests of the group, which must have at least one row, and begin a new
+        group.
+        """
         rows, self.rows = self.rows, []
         queue = self.queue if how.marked or self._keyed else None
         self.size, self._keyed = 0, False
@@ -111,15 +117,18 @@ class SinkQueue:
             yield _request(rows[start:stop], texts[start:stop], ids[stop - 1], self.queue, queue)
 
     def _next_id(self, row: SinkRow) -> str:
-        """SinkQueue, count and a sum over the sink queue up to here: other rows never get the same
-        id."""
+        """Return a message id: sink queue, row count, and a checksum of all its rows so far.
+
+        Different rows therefore get different ids.
+        """
         self._count += 1
         self._sum = crc32(row.text.encode(), crc32(row.body, self._sum))
         return f"{self._prefix}{self._count & 0xFFFFFFFF:08X}{_NO_TIME}{self._sum & 0xFFFF:04X}"
 
     def _marked(self, ids: list[str]) -> list[str]:
-        """The sink's properties of each row; the numbers are the sink queue's up to the group's
-        end."""
+        """Return the sink's properties of each row; the numbers contain the checksum up to the
+        group's end.
+        """
         base = (self._groups & _GROUP_MASK) << _SUM_BITS | self._sum
         self._groups += 1
         number = base << _INDEX_BITS
@@ -128,7 +137,7 @@ class SinkQueue:
 
 
 def _pieces(rows: list[SinkRow], how: RequestBuilder) -> Iterator[tuple[int, int]]:
-    """Where requests begin and end: a row alone is one of its own."""
+    """Yield where requests begin and end; a row with `alone` gets a request of its own."""
     start = size = 0
     for at, row in enumerate(rows):
         size += len(row.body)
@@ -156,7 +165,7 @@ def _request(
         body = b"".join(
             entry(row.flag, row.body, text.encode()) for row, text in zip(rows, texts, strict=True)
         )
-        # No properties of the batch's own: brokers would add them to every message in it.
+        # The batch has no properties of its own: brokers would add them to every message in it.
         outgoing = Outgoing(home.topic, body, "", 0, 0, last_id)
     size = sum(len(row.body) for row in rows)
     return Request(outgoing, len(rows) > 1, queue, rows[0].number, rows[-1].number, size)
@@ -164,11 +173,11 @@ def _request(
 
 @dataclass(slots=True)
 class QueueLayout:
-    """The queues of a topic as a partition spreads its rows over them."""
+    """The queues of a topic in the order in which a partition assigns rows to them."""
 
     queues: tuple[MessageQueue, ...]
     mark: str = field(init=False)
-    """Tells layouts apart: numbers of one are never compared with those of another."""
+    """Identifies the layout: brokers do not compare numbers of different layouts."""
     _at: dict[MessageQueue, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -177,9 +186,10 @@ class QueueLayout:
         self.mark = f"{crc32(text.encode()):08x}"
 
     def index_of(self, row: SinkRow) -> int | None:
-        """The queue of a row that has a key or says one; None when any will do.
+        """Return the index of the queue for a row with a key or a queue id; None when any queue
+        will do.
 
-        UsageError when there is no such queue.
+        Raises `UsageError` when there is no such queue.
         """
         if row.queue_id is not None:
             return self._named(row, row.queue_id)
@@ -202,7 +212,7 @@ class QueueLayout:
 
 
 class SinkQueues:
-    """All sink queues of one partition to one topic."""
+    """All sink queues of one partition for one topic."""
 
     def __init__(self, layout: QueueLayout, identity: PartitionId, how: RequestBuilder) -> None:
         self._layout = layout
@@ -215,10 +225,10 @@ class SinkQueues:
         ]
         self._turn = (identity.partition + identity.batch) % count
         self.size = 0
-        """Bytes of bodies that are being gathered."""
+        """Bytes of the bodies in groups that are not complete."""
 
     def put(self, row: SinkRow) -> Iterator[tuple[SinkQueue, Request]]:
-        """Take a row; the requests of groups that are whole now."""
+        """Add a row; yield the requests of groups that are complete now."""
         at = self._layout.index_of(row)
         sink_queue = self.sink_queues[self._turn if at is None else at]
         sink_queue.add(row)
@@ -227,13 +237,15 @@ class SinkQueues:
             yield from self._cut(sink_queue)
 
     def rest(self) -> Iterator[tuple[SinkQueue, Request]]:
-        """What is left at the end of the partition, or when too much is gathered."""
+        """Yield the requests of the incomplete groups: at the partition's end, or to free the
+        buffer.
+        """
         for sink_queue in self.sink_queues:
             if sink_queue.rows:
                 yield from self._cut(sink_queue)
 
     def _cut(self, sink_queue: SinkQueue) -> Iterator[tuple[SinkQueue, Request]]:
-        """The next rows that may go anywhere go to the queue after this one."""
+        """Cut the group into requests; rows without a key then go to the next sink queue."""
         if sink_queue is self.sink_queues[self._turn]:
             self._turn = (self._turn + 1) % len(self.sink_queues)
         self.size -= sink_queue.size
@@ -242,7 +254,7 @@ class SinkQueues:
 
 
 def spread(queues: Sequence[MessageQueue]) -> QueueLayout:
-    """The layout of these queues; UsageError when there is none."""
+    """Return the layout of these queues; raises `UsageError` when there is none."""
     if not queues:
         raise UsageError("the topic has no queue that may be written; look at its permission")
     return QueueLayout(tuple(sorted(queues)))

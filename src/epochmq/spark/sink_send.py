@@ -1,8 +1,8 @@
-"""Sends the requests of one task: one at a time in a sink queue, sink queues side by side, each
-until acked.
+"""Sends the requests of one sink task and retries each until a broker acknowledges it.
 
-A request that no master takes is tried again until `failoverTimeoutMs` is over; nothing counts as
-written before a broker said so without a reservation.
+Within a sink queue, requests are sent one at a time; sink queues are sent concurrently. A request
+that no master accepts is retried for `failoverTimeoutMs`. A row counts as written only after a
+broker has answered SEND_OK.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ T = TypeVar("T")
 
 PAUSE_MS_MAX = 1_000
 UNSURE_MAX = 5
-"""So often a request is sent again that a broker stored, but not as safely as it is to be."""
+"""How often a request is retried that a broker stored, but not as safely as configured."""
 NO_TIMER = "timer message is not enabled"
-"""RocketMQ's words, under a code that stands for passing trouble as well."""
+"""RocketMQ's text, under a code that also stands for temporary errors."""
 
 
 class _SinkProducer(Producer):
-    """A producer that takes requests as they are."""
+    """A producer that sends complete requests."""
 
     async def send_request(self, request: Request, timeout_ms: int) -> SendResult:
         code = RequestCode.SEND_BATCH_MESSAGE if request.is_batch else RequestCode.SEND_MESSAGE_V2
@@ -39,7 +39,7 @@ class _SinkProducer(Producer):
 
 
 class QueueBacklog:
-    """Requests of one sink queue that wait for the one before them."""
+    """The requests of one sink queue that wait for the one before them."""
 
     def __init__(self, sink_queue: SinkQueue) -> None:
         self.sink_queue = sink_queue
@@ -48,7 +48,7 @@ class QueueBacklog:
 
 
 class SinkSender:
-    """All requests of one task. Every method runs in one event loop."""
+    """Sends all requests of one task. All methods run in one event loop."""
 
     def __init__(self, options: SinkOptions, partition: int) -> None:
         self._options = options
@@ -71,14 +71,18 @@ class SinkSender:
         await self._producer.__aenter__()
 
     async def close(self) -> None:
-        """Stop everything; what was not acknowledged may or may not be stored."""
+        """Stop all work; requests without an acknowledgement may or may not be stored."""
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
         await self._producer.close()
 
     async def layout(self, topic: str) -> QueueLayout:
-        """The writable queues of `topic`; waits while its brokers are away."""
+        """Return the writable queues of `topic`; waits while its brokers are not reachable.
+
+        Raises `UsageError` for a topic that may not be written, or is missing and not to be
+        created.
+        """
 
         async def ask() -> QueueLayout:
             routes = self._producer.instance.routes
@@ -90,7 +94,7 @@ class SinkSender:
         return await self._patiently(f"topic {topic}", ask)
 
     async def _find_route(self, topic: str) -> None:
-        """`UsageError` for a topic that is not there when the options say not to create it."""
+        """Get the route; raises `UsageError` for a missing topic if createTopics=false."""
         creates = self._options.create_topics
         try:
             await self._producer.instance.ensure_route(topic, create=creates)
@@ -103,7 +107,10 @@ class SinkSender:
             ) from None
 
     async def offer(self, requests: Iterable[tuple[SinkQueue, Request]]) -> None:
-        """Queue `requests`; waits while too much is unacknowledged. Raises what failed before."""
+        """Queue `requests`; waits while more than `bufferBytes` are not acknowledged.
+
+        Raises the error of an earlier request.
+        """
         for sink_queue, request in requests:
             most = self._options.buffer_bytes - request.size
             while self._unsent_bytes > max(most, 0) and self._error is None:
@@ -116,7 +123,7 @@ class SinkSender:
             line.wake.set()
 
     async def drain(self) -> None:
-        """Wait until brokers hold everything."""
+        """Wait until brokers have acknowledged all requests; raises the first error."""
         while self._unsent and self._error is None:
             await self._news()
         self._check()
@@ -154,12 +161,12 @@ class SinkSender:
                 self._room.set()
 
     def _fail(self, error: Exception) -> None:
-        """Keep the first error; everybody stops at it."""
+        """Keep the first error, at which all workers stop."""
         if self._error is None:
             self._error = error
 
     async def _deliver(self, request: Request) -> None:
-        """Send until it is acknowledged."""
+        """Send a request until it is acknowledged."""
         unsure = 0
 
         async def send() -> SendResult:
@@ -182,7 +189,10 @@ class SinkSender:
     async def _patiently(
         self, what: str, work: Callable[[], Awaitable[T]], enough: Callable[[], bool] = bool
     ) -> T:
-        """The outcome of `work`, tried again as long as a failover may explain its failing."""
+        """Return the result of `work`, repeated while a failover may be the reason of an error.
+
+        Stops retrying after `failoverTimeoutMs`, or when `enough` returns true.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._options.failover_timeout_ms / 1_000
         for attempt in range(1, 1 << 30):
@@ -197,7 +207,7 @@ class SinkSender:
 
 
 class _Unsure(NotReachable):
-    """Stored, but a master that dies now may take it along."""
+    """The broker stored the message, but it may be lost if the master fails now."""
 
 
 def _is_final(error: EpochError) -> bool:
@@ -214,9 +224,10 @@ def _told(what: str, error: EpochError) -> EpochError:
 
 
 def check_writable(topic: str, route: TopicRouteData) -> None:
-    """`UsageError` for a topic that no broker lets anybody write to; no waiting would change that.
+    """Raise `UsageError` for a topic that is not writable at any broker; waiting would not help.
 
-    Where a slave acts as master the name server shows every topic as read-only: that passes.
+    Where a slave acts as master, the name server shows every topic as read-only for a time; this
+    does not raise.
     """
     if any(data.enable_acting_master for data in route.broker_datas) or not route.queue_datas:
         return
@@ -229,9 +240,9 @@ def check_writable(topic: str, route: TopicRouteData) -> None:
 
 
 def writable_queues(topic: str, route: TopicRouteData) -> tuple[MessageQueue, ...]:
-    """All queues that may be written, those of groups without a master now included.
+    """Return all writable queues, including those of broker groups that have no master now.
 
-    A failover must not change which queue a key has.
+    A failover must not change the queue of a key.
     """
     if route.order_topic_conf:
         return publish_queues(topic, route)

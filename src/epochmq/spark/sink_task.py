@@ -1,4 +1,4 @@
-"""One partition: rows from Spark on this thread, requests to brokers on another."""
+"""Writes one partition: encodes Spark's rows on this thread and sends them on another."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from epochmq.spark.spark_loop_thread import LoopThread
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was written and acknowledged."""
+    """The number of rows, bytes and requests that were acknowledged."""
 
     rows: int
     body_bytes: int
@@ -25,7 +25,7 @@ class Done:
 def write_partition(
     options: SinkOptions, identity: PartitionId, batches: Iterator[pa.RecordBatch]
 ) -> Done:
-    """Send all rows of `batches` and wait until brokers hold them."""
+    """Send all rows of `batches` and wait until brokers have acknowledged them."""
     loop = LoopThread("epochmq-sink")
     try:
         sender = SinkSender(options, identity.partition)
@@ -39,7 +39,7 @@ def write_partition(
 
 
 class _Task:
-    """Cuts the rows of one partition into requests, the same way every time."""
+    """Cuts the rows of one partition into requests, deterministically."""
 
     def __init__(
         self, options: SinkOptions, identity: PartitionId, loop: LoopThread, sender: SinkSender
@@ -53,7 +53,7 @@ class _Task:
         self._rows = 0
         self._bytes = 0
         self._gathered = 0
-        """Bytes of bodies in groups that are not whole yet."""
+        """Bytes of the bodies in groups that are not complete."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Done:
         if self._options.order_by:
@@ -113,7 +113,7 @@ class _Task:
 
 
 def _sorted(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> list[pa.RecordBatch]:
-    """All rows of the partition, in the order of `orderBy`."""
+    """Return all rows of the partition, sorted by the columns of `orderBy`."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

@@ -1,8 +1,8 @@
-"""Reading `format("rocketmq")` in batch: its schema and its reader.
+"""The batch source of `format("rocketmq")`: its schema and its reader.
 
-`pyspark_rocketmq.DefaultSource` is what Spark finds; it calls here. Spark builds readers in its
-planner, pickles them to the executors and calls `read` there, so they hold plain values only;
-connections belong to the process (`rows.cluster_of`).
+Spark finds `pyspark_rocketmq.DefaultSource`, which calls this module. Spark creates a reader in the
+planner's process, pickles it, and calls its `read` in executors. A reader therefore holds plain
+values only; each process has its own connections (`rows.cluster_of`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,20 +27,29 @@ _LATEST = OffsetsOption("Offsets", "latest")
 
 
 class SpansPartition(InputPartition):
-    """One task: spans of one or several queues, read one after the other."""
+    """The input partition of one task: ranges of one or several queues, read one after the
+    other.
+    """
 
     def __init__(self, spans: tuple[QueueRange, ...]) -> None:
         super().__init__(spans)
 
 
 def schema(given: Mapping[str, str]) -> str:
-    """The columns that these options ask for, as Spark writes them."""
+    """Return the schema that the options select, as a Spark DDL string.
+
+    Raises `UsageError` for options that are invalid.
+    """
     options = parse_source(given)
     return columns.ddl(options["columns"], options["properties"])
 
 
 def batch_reader(given: Mapping[str, str], wanted: StructType) -> DataSourceReader:
-    """The reader of a batch query; `UsageError` for options that do not fit one."""
+    """Create the reader of a batch query.
+
+    `given` are the options, `wanted` is the schema of the query. Raises `UsageError` for options
+    that do not fit a batch query.
+    """
     options = parse_source(given)
     check_batch(options)
     kind = PushdownReader if options["pushdown"] else BatchReader
@@ -48,9 +57,10 @@ def batch_reader(given: Mapping[str, str], wanted: StructType) -> DataSourceRead
 
 
 def columns_of(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
-    """The columns that Spark wants, which are ours or the user's `.schema(...)`.
+    """Return the names of the columns in `schema`: the source's own schema, or the user's
+    `.schema(...)`.
 
-    `UsageError` for a column that does not exist or has another type.
+    Raises `UsageError` for a column that does not exist or has another type.
     """
     names = tuple(schema.fieldNames())
     if "properties" in names and options["properties"] == "none":
@@ -68,7 +78,9 @@ def columns_of(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
 
 
 class BatchReader(DataSourceReader):
-    """Reads what lies between two positions, resolved once, when the query is planned."""
+    """Reads all queues between two positions, which are resolved once, when Spark plans the
+    query.
+    """
 
     def __init__(self, options: SourceOptions, names: tuple[str, ...]) -> None:
         self.options = options
@@ -89,7 +101,7 @@ class BatchReader(DataSourceReader):
         return split(spans, options["minPartitions"], options["maxRecordsPerPartition"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:  # Spark's own, when there was nothing to read
+        if partition.value is None:  # None: Spark's own, without anything to read
             return iter(())
         return chain.from_iterable(
             batches(self.options, self.names, span) for span in partition.value
@@ -97,8 +109,11 @@ class BatchReader(DataSourceReader):
 
 
 class PushdownReader(BatchReader):
-    """Turns filters into ranges. A class of its own: with the session's setting off, Spark fails
-    any query whose reader has this method."""
+    """A batch reader that turns filters into ranges of queue offsets.
+
+    It is a separate class because Spark fails each query whose reader has `pushFilters` while the
+    session's setting for filter pushdown is off.
+    """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self.wanted, rest = pushed(filters)
@@ -108,10 +123,10 @@ class PushdownReader(BatchReader):
 def between(
     bounds: Bounds, begin: Offsets, end: Offsets, options: SourceOptions
 ) -> list[QueueRange]:
-    """Spans from `begin` to `end`, within what there is.
+    """Return the range from `begin` to `end` of each queue, checked against the queue's `bounds`.
 
-    `DataLost` for a begin that is not there any more, unless failOnDataLoss=false; `UsageError` for
-    an end that is not there yet, or lies before the begin.
+    Raises `DataLost` when messages at `begin` were deleted, unless failOnDataLoss=false. Raises
+    `UsageError` for an end that is larger than the queue's end, or smaller than the begin.
     """
     begin = begin_within(bounds, begin, options.start, on_lost(options))
     spans = []

@@ -1,13 +1,13 @@
-"""A cluster as plain, blocking calls, for Spark's driver and executors and for jobs.
+"""A blocking client of a cluster for Spark's driver, executors and jobs.
 
     with Cluster("127.0.0.1:9876") as cluster:
         for queue, (start, end) in cluster.bounds("flights").items():
             for chunk in cluster.read(queue, start, end):
                 ...
 
-Every call rides through a failover: it is repeated until it succeeds or `failover_timeout_ms` is
-over. Raises `NotReachable` then, `NotFound` for what does not exist, `DataLost` for messages that
-are gone. One object may be used by several threads; it is of no use behind a fork.
+Every call is retried during a failover, until it succeeds or `failover_timeout_ms` have passed.
+Calls raise `NotReachable` then, `NotFound` for what does not exist, and `DataLost` for messages
+that are gone. Several threads may use one object; after a fork it cannot be used.
 """
 
 import os
@@ -33,7 +33,10 @@ OnLost = Callable[[Lost], None]
 
 
 class Cluster:
-    """`group` is whose offsets `committed` and `commit` mean when no other is named."""
+    """A blocking client of one cluster.
+
+    `group` is the consumer group of `committed` and `commit` when the call names no other.
+    """
 
     def __init__(
         self,
@@ -63,33 +66,34 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Close all connections and end the thread."""
+        """Close all connections and stop the thread."""
         self._loop.run(self._admin.close())
         self._loop.close()
 
     def topics(self) -> list[str]:
-        """Names of all topics, the system's as well, sorted."""
+        """Return the names of all topics, including system topics, sorted."""
         return self._loop.run(self._calls.topics())
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of `topic`, sorted."""
+        """Return the readable queues of `topic`, sorted."""
         return self._loop.run(self._calls.queues(topic))
 
     def bounds(self, topic: str, *, master: bool = False) -> dict[MessageQueue, tuple[int, int]]:
-        """First queue offset and the one behind the last readable message, of each queue.
+        """Return the first queue offset of each queue, and the one after its last readable message.
 
-        With `master` only masters are asked: a follower that is behind gives a smaller end.
+        With `master` only masters are asked: a follower that lags returns a smaller end.
         """
         return self._loop.run(self._calls.bounds(topic, master=master))
 
     def bounds_of(self, topics: Iterable[str], *, master: bool = False) -> Bounds:
-        """The same of several topics, asked at one time."""
+        """Return the bounds of several topics, requested concurrently."""
         return self._loop.run(self._calls.bounds_of(list(topics), master=master))
 
     def newest(self, topics: Iterable[str]) -> dict[str, int]:
-        """The newest store time (wall ms of the brokers) that `bounds` found of each topic.
+        """Return the newest store time (wall ms of the brokers) of each topic, as `bounds` received
+        it.
 
-        Topics that have no message yet are left out.
+        Topics without messages are left out.
         """
         return {name: ms for name in topics if (ms := self._calls.newest.get(name, 0)) > 0}
 
@@ -99,10 +103,11 @@ class Cluster:
         positions: Mapping[MessageQueue, int],
         newest: Mapping[str, int],
     ) -> list[MessageQueue]:
-        """Queues whose topic was deleted and made again since `positions` were reached.
+        """Return the queues whose topic was deleted and created again since `positions` were
+        reached.
 
-        Then even the first message of the queue is younger than `newest`, the newest message that
-        the topic had when it was read up to `positions`.
+        Such a queue's first message is newer than `newest`, the store time (ms) of the newest
+        message that the topic had when it was read up to `positions`.
         """
         asked = {
             queue: newest[queue.topic] + 1
@@ -113,39 +118,43 @@ class Cluster:
         return sorted(queue for queue, offset in found.items() if offset <= bounds[queue][0])
 
     def offset_at(self, queue: MessageQueue, wall_ms: int) -> int:
-        """The first queue offset stored at `wall_ms` or later; the end when there is none."""
+        """Return the first queue offset stored at `wall_ms` or later; the queue's end if there
+        is none.
+        """
         return self.offsets_at({queue: wall_ms})[queue]
 
     def offsets_at(self, times: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """The same for many queues at one time."""
+        """Return `offset_at` of many queues, requested concurrently."""
         return self._loop.run(self._calls.offsets_at(times))
 
     def committed(self, group: str | None, queue: MessageQueue) -> int | None:
-        """A group's offset of `queue`; None when it has none."""
+        """Return the committed offset of a group in `queue`; None when it has none."""
         return self._loop.run(self._calls.committed(self._named(group), [queue])).get(queue)
 
     def committed_all(
         self, group: str | None, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int]:
-        """A group's offsets of many queues; those that it has none of are left out."""
+        """Return the committed offsets of a group in many queues; queues without one are left
+        out.
+        """
         return self._loop.run(self._calls.committed(self._named(group), list(queues)))
 
     def commit(self, group: str | None, queue: MessageQueue, offset: int) -> None:
-        """Set a group's offset of `queue`; the group is made when there is none."""
+        """Commit a group's offset of `queue`; a group that does not exist is created."""
         self.commit_all(group, {queue: offset})
 
     def commit_all(self, group: str | None, offsets: Mapping[MessageQueue, int]) -> None:
-        """Set a group's offsets of many queues at one time."""
+        """Commit a group's offsets of many queues, concurrently."""
         self._loop.run(self._calls.commit(self._named(group), offsets))
 
     def commit_soon(self, group: str, offsets: Mapping[MessageQueue, int]) -> "Future[None]":
-        """The same without waiting."""
+        """Start to commit a group's offsets and return a future."""
         return self._loop.submit(self._calls.commit(group, offsets))
 
     def epoch_offsets(self, topic: str, epoch: int) -> dict[MessageQueue, int]:
-        """First queue offset of each queue stored in master epoch `epoch` or later.
+        """Return the first queue offset of each queue stored in master epoch `epoch` or later.
 
-        `UsageError` where a broker is not EpochMQ's: no other can tell.
+        Raises `UsageError` for a broker that is not EpochMQ's, since others have no such request.
         """
         return self._loop.run(self._calls.epoch_offsets(topic, epoch))
 
@@ -162,13 +171,14 @@ class Cluster:
         on_lost: OnLost | None = None,
         skips_damage: bool = False,
     ) -> Iterator[RawChunk]:
-        """The raw records of queue offsets `start` to `end` (exclusive), in order.
+        """Yield the raw records of queue offsets `start` to `end` (exclusive), in order.
 
-        The next chunk is fetched while the caller works on this one. `tags` ("a || b") are
-        filtered by hash: the caller compares. What is gone raises `DataLost`, or goes to `on_lost`
-        and is left out. A stored batch is one record and comes whole, also across `end`. Without
-        `bodies` records may come without them, if the broker can do that. With `skips_damage` what
-        is damaged at all replicas counts as gone; else it is an error.
+        The next chunk is fetched while the caller processes this one. Brokers filter `tags` ("a ||
+        b") by hash, so the caller must compare them. For messages that are gone, `on_lost` is
+        called and the read continues; without `on_lost`, `DataLost` is raised. A stored batch is
+        one record and is returned whole, even beyond `end`. With `bodies=False` a broker may leave
+        bodies out. With `skips_damage`, records that are damaged at all replicas count as gone;
+        else they raise an error.
         """
         want = Want(queue, start, end, tags, max_bytes, read_from, bodies, skips_damage)
         pending = self._next(want)
@@ -199,5 +209,5 @@ class Cluster:
 
     @property
     def is_of_this_process(self) -> bool:
-        """False behind a fork, where its thread does not run."""
+        """False after a fork, where its thread does not run."""
         return self._loop.pid == os.getpid()

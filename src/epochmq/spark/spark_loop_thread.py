@@ -1,7 +1,7 @@
-"""An event loop in a daemon thread, so that plain code can call the asynchronous client.
+"""An asyncio event loop in a daemon thread, so that blocking code can call the asynchronous client.
 
-Spark calls a source from ordinary threads: the driver's planner and one worker process a task. The
-loop goes on between calls, which keeps connections alive and lets a read run ahead of its caller.
+Spark calls a source from ordinary threads: in the driver's planner and in one worker process per
+task. The loop runs on between calls, which keeps connections open and lets a read prefetch.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines for any number of threads of the process that made it."""
+    """Runs coroutines for any number of threads of the process that created it."""
 
     def __init__(self, name: str) -> None:
         self.pid = os.getpid()
@@ -29,11 +29,11 @@ class LoopThread:
         self._loop.close()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Begin `work`; its outcome is in the future."""
+        """Start `work` and return its future."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`; given up when the waiting is interrupted."""
+        """Return the result of `work`; cancel it when the wait is interrupted."""
         future = self.submit(work)
         try:
             return future.result()
@@ -42,7 +42,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Cancel what still runs and end the thread."""
+        """Cancel the running coroutines and stop the thread."""
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)

@@ -1,7 +1,7 @@
-"""Queue offsets as JSON: what a user writes in an option, and what Spark keeps in a checkpoint.
+"""Queue offsets as JSON, in options and in Spark's checkpoints.
 
 A queue is written `brokerName:queueId` within its topic: {"flights": {"broker-a:0": 12}}. Spark
-compares offsets as texts, so queues always come in one order.
+compares offsets as texts, so queues are always written in the same order.
 """
 
 import json
@@ -13,7 +13,7 @@ from epochmq.base.errors import UsageError
 from epochmq.model.topic import MessageQueue
 
 EARLIEST, LATEST = -2, -1
-"""In place of an offset, as in Spark's Kafka source."""
+"""Values in place of an offset, as in Spark's Kafka source."""
 
 VERSION = 1
 TEXT_LENGTH_MAX = 16 << 20
@@ -22,12 +22,12 @@ Offsets = dict[MessageQueue, int]
 
 
 def queue_text(queue: MessageQueue) -> str:
-    """`brokerName:queueId`."""
+    """Return `brokerName:queueId`."""
     return f"{queue.broker_name}:{queue.queue_id}"
 
 
 def parse_queue(topic: str, text: str) -> MessageQueue:
-    """The queue behind `brokerName:queueId`; `UsageError` for another text."""
+    """Parse `brokerName:queueId` of `topic`; raises `UsageError` for another text."""
     broker_name, _, number = text.rpartition(":")
     if not broker_name or not (number.isascii() and number.isdigit() and len(number) < 10):
         raise UsageError(f"{text!r} is no queue; write brokerName:queueId, as broker-a:0")
@@ -35,7 +35,7 @@ def parse_queue(topic: str, text: str) -> MessageQueue:
 
 
 def by_topic(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, int]]:
-    """As it goes into JSON, in the one order."""
+    """Return offsets by topic and queue text for JSON, sorted."""
     table: dict[str, dict[str, int]] = {}
     for queue in sorted(offsets):
         table.setdefault(queue.topic, {})[queue_text(queue)] = offsets[queue]
@@ -43,7 +43,10 @@ def by_topic(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, int]]:
 
 
 def from_topics(table: Any, low: int = 0) -> Offsets:
-    """The reverse; `UsageError` for anything that is no such table, or an offset below `low`."""
+    """Convert the table of `by_topic` back to offsets.
+
+    Raises `UsageError` for another kind of value, or an offset below `low`.
+    """
     if not isinstance(table, dict):
         raise UsageError(f"offsets must be an object by topic, not {str(table)[:80]!r}")
     offsets: Offsets = {}
@@ -56,14 +59,14 @@ def from_topics(table: Any, low: int = 0) -> Offsets:
 
 
 def check_offset(topic: str, queue: str, offset: Any, low: int) -> int:
-    """`offset` if it is a whole number that may stand there."""
+    """Return `offset` if it is a whole number of at least `low`; else raise `UsageError`."""
     if isinstance(offset, bool) or not isinstance(offset, int) or not low <= offset < 2**63:
         raise UsageError(f"{offset!r} is no offset for queue {queue} of topic {topic}")
     return offset
 
 
 def load(text: str) -> Any:
-    """A JSON text of a user's; `UsageError` says where it breaks."""
+    """Parse a user's JSON text; raises `UsageError` with the place of the error."""
     if len(text) > TEXT_LENGTH_MAX:
         raise UsageError(f"a JSON text of more than {TEXT_LENGTH_MAX} characters")
     try:
@@ -74,16 +77,16 @@ def load(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """How far a streaming query has read: every queue it ever saw, with the next queue offset.
+    """The offset of a streaming query: the next queue offset of every queue that it has seen.
 
-    `init` holds where the batch that ends here begins, for the queues whose begin the batch before
-    does not tell. `fresh` marks the position that a query is planned from before its first batch is
-    in the checkpoint. Spark keeps no start position for Python sources, so if it is `latest` or a
-    time, and the first batch fails, asking again would give another one and lose what lies between.
-    Therefore the first batch's end carries it.
+    `init` has the begin of the batch that ends at this offset, for queues whose begin is not in the
+    offset before. `fresh` marks the position from which a query is planned before its first batch
+    is in the checkpoint. Spark does not store the start position of Python sources. If the position
+    is `latest` or a time, and the first batch fails, resolving it again would give another position
+    and lose the messages between them. The end offset of the first batch therefore contains it.
 
-    `newest` is the newest store time (wall ms) that each topic had: after a restart it tells a
-    topic that was deleted and made again.
+    `newest` is the newest store time (wall ms) of each topic. After a restart it shows whether a
+    topic was deleted and created again.
     """
 
     at: Offsets
@@ -92,12 +95,14 @@ class StreamOffset:
     newest: dict[str, int] = field(default_factory=dict)
 
     def begin_of(self, before: "StreamOffset", queue: MessageQueue) -> int | None:
-        """Where the batch from `before` to here begins in `queue`; None when it is not in it."""
+        """Return where the batch from `before` to here begins in `queue`; None if it does not
+        include it.
+        """
         found = self.init.get(queue)
         return before.at.get(queue) if found is None else found
 
     def to_json(self) -> dict[str, Any]:
-        """What Spark keeps; equal offsets give equal texts."""
+        """Return the JSON value for Spark's checkpoint; equal offsets give equal texts."""
         table: dict[str, Any] = {"version": VERSION, "offsets": by_topic(self.at)}
         if self.init:
             table["init"] = by_topic(self.init)
@@ -109,7 +114,9 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, table: Any) -> "StreamOffset":
-        """`UsageError` for what another source, or a later version, left in the checkpoint."""
+        """Parse a JSON value of a checkpoint; raises `UsageError` for other sources and later
+        versions.
+        """
         if not isinstance(table, dict) or table.get("version") != VERSION:
             raise UsageError(
                 "the checkpoint's offsets are not of this source, or of a later version of it:"
@@ -130,5 +137,5 @@ def _times(table: Any) -> dict[str, int]:
 
 
 def topics_of(queues: Iterable[MessageQueue]) -> list[str]:
-    """Their topics, sorted."""
+    """Return the topics of `queues`, sorted."""
     return sorted({queue.topic for queue in queues})

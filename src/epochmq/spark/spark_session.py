@@ -1,4 +1,4 @@
-"""Session settings that help, each with what it was measured to do (docs/PIPELINE.md, "Settings").
+"""Spark session settings, each with its measured effect (docs/PIPELINE.md, "Settings").
 
 Measured with PySpark 4.3 on 2 cores.
 """
@@ -22,8 +22,8 @@ FILE_SYSTEM_CHECKPOINTS = (
 TASK_FAILURES_MAX = 4
 
 SETTINGS: dict[str, str] = {
-    # Workers talk to the JVM over a Unix socket: 44 of the 46 ms that a Python task takes to start
-    # go. A micro-batch takes 107 to 133 ms instead of 162 to 172.
+    # Workers talk to the JVM over a Unix socket, which saves 44 of the 46 ms that a Python task
+    # takes to start. A micro-batch takes 107 to 133 ms instead of 162 to 172.
     "spark.python.unix.domain.socket.enabled": "true",
     # The default forks a process for each checkpoint file: writing the log takes 8 ms instead of
     # 28, committing 14 instead of 35. For local and strongly consistent file systems.
@@ -43,30 +43,30 @@ SETTINGS: dict[str, str] = {
 
 
 def settings(cores: int, *, master: str | None = None) -> Iterator[tuple[str, str]]:
-    """All settings for a machine with so many cores; `master` is Spark's, all cores without it."""
+    """Yield all settings for `cores` cores; `master` is Spark's master URL, by default local."""
     yield from SETTINGS.items()
-    # Two hundred tasks, the default, are for clusters.
+    # The default of 200 tasks is for clusters.
     yield "spark.sql.shuffle.partitions", str(cores)
-    # Tasks are tried again only where a second number says how often: `local[2]` fails at once.
+    # Spark retries failed tasks only with a second number: with `local[2]` a task fails at once.
     yield "spark.master", master or f"local[{cores},{TASK_FAILURES_MAX}]"
 
 
 def tune(builder: "SparkSession.Builder", *, master: str | None = None) -> "SparkSession.Builder":
-    """The builder with those of the settings that nobody has set yet.
+    """Add to the builder all settings that are not set yet, and return it.
 
         spark = epochmq.spark.tune(SparkSession.builder.appName("flights")).getOrCreate()
 
-    What counts as set: the builder's own `.config`, `.master` and `.remote` calls, the options of
-    `spark-submit` or `pyspark`, PYSPARK_SUBMIT_ARGS, SPARK_REMOTE, and spark-defaults.conf. What is
-    set on the builder afterwards wins as well.
+    These count as set: the builder's own `.config`, `.master` and `.remote` calls, the options of
+    `spark-submit` or `pyspark`, PYSPARK_SUBMIT_ARGS, SPARK_REMOTE, and spark-defaults.conf. Values
+    that are set on the builder afterwards win as well.
 
     Args:
         builder: `SparkSession.builder`, or what its methods return.
-        master: Spark's master URL; wins over all others. Without it, and where nobody names one,
-            all cores of this machine work, and failed tasks are tried again.
+        master: Spark's master URL; wins over all others. Without it, and if no other is set, Spark
+            uses all cores of this machine and retries failed tasks.
 
-    Workers run the interpreter of this process, not whichever `python3` is found first, unless
-    PYSPARK_PYTHON or `spark.pyspark.python` names another.
+    Workers run the Python interpreter of this process, unless PYSPARK_PYTHON or
+    `spark.pyspark.python` names another.
     """
     known = configured(builder)
     if not known.keys() & {"spark.pyspark.python", "spark.remote"}:
@@ -82,7 +82,7 @@ def tune(builder: "SparkSession.Builder", *, master: str | None = None) -> "Spar
 
 
 def configured(builder: "SparkSession.Builder") -> dict[str, str]:
-    """The settings of Spark that this process has before a session is made."""
+    """Return the Spark settings that this process has before a session is created."""
     found = {
         **_defaults_file(),
         **submit_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", "")),
@@ -95,7 +95,7 @@ def configured(builder: "SparkSession.Builder") -> dict[str, str]:
 
 
 def _submitted() -> dict[str, str]:
-    """The settings of the JVM that `spark-submit` started this program from."""
+    """Return the settings of the JVM from which `spark-submit` started this program."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext
@@ -105,12 +105,12 @@ def _submitted() -> dict[str, str]:
 
 
 def submit_arguments(text: str) -> dict[str, str]:
-    """The settings in options of `spark-submit`, as PYSPARK_SUBMIT_ARGS holds them."""
+    """Parse the settings in options of `spark-submit`, as PYSPARK_SUBMIT_ARGS holds them."""
     found: dict[str, str] = {}
     try:
         words = shlex.split(text)
     except ValueError:
-        return found  # Spark itself complains about it
+        return found  # Spark itself reports this error
     for at, word in enumerate(words):
         name, equals, value = word.partition("=")
         if not equals:
@@ -126,7 +126,7 @@ def submit_arguments(text: str) -> dict[str, str]:
 
 
 def _defaults_file() -> dict[str, str]:
-    """The settings in spark-defaults.conf, where Spark reads it."""
+    """Return the settings in spark-defaults.conf, from the directory where Spark reads it."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else "")
     path = Path(folder, "spark-defaults.conf")
@@ -138,12 +138,12 @@ def _defaults_file() -> dict[str, str]:
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("rocketmq")` and `format("rocketmq-log")` known to a session.
+    """Register `format("rocketmq")` and `format("rocketmq-log")` with a Spark session.
 
-    Spark finds them by itself where this package is installed; call this where it only lies on
-    the driver's path. When this program runs from a wheel (`spark-submit
-    --py-files epochmq.whl`), the executors get the wheel as a zip file: Spark puts only files whose
-    names end with .zip, .egg or .jar on the path of Python workers.
+    Spark finds the formats by itself where this package is installed. Call this where the package
+    is only on the driver's path. When the program runs from a wheel (`spark-submit --py-files
+    epochmq.whl`), the executors get the wheel as a zip file: Spark only adds files named .zip, .egg
+    or .jar to the path of Python workers.
     """
     import pyspark_rocketmq
     import pyspark_rocketmq_log
@@ -158,5 +158,5 @@ def register(spark: "SparkSession") -> None:
 
 
 def wheel_of(module_file: str) -> Path | None:
-    """The wheel that a module was imported from; None for one from a directory or a zip file."""
+    """Return the wheel from which a module was imported; None for a directory or a zip file."""
     return next((path for path in Path(module_file).parents if path.suffix == ".whl"), None)

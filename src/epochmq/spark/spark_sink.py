@@ -1,8 +1,8 @@
-"""The sink of `format("rocketmq")`: batch and streaming writers that Spark calls.
+"""The sink of `format("rocketmq")`: the batch writer and the streaming writer that Spark calls.
 
-Spark pickles the writer to each task; `write` sends one partition and returns only when brokers
-hold all of it. Neither commit nor abort has anything left to do: what is in a topic stays there,
-and a repeated partition is recognised by its numbers (docs/adr/0040-spark-sink.md).
+Spark pickles the writer for each task. `write` sends one partition and returns after brokers have
+acknowledged all of it. Commit and abort only log: messages in a topic stay there, and brokers
+recognise a repeated partition by the numbers of its rows (docs/adr/0040-spark-sink.md).
 """
 
 import logging
@@ -36,7 +36,7 @@ BATCH_ID = "streaming.sql.batchId"
 
 @dataclass
 class SinkCommit(WriterCommitMessage):
-    """What one task wrote, all of it acknowledged."""
+    """Spark's commit message of one task: the rows that it wrote, all of them acknowledged."""
 
     partition: int
     rows: int
@@ -45,7 +45,7 @@ class SinkCommit(WriterCommitMessage):
 
 
 def batch_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> "BatchWriter":
-    """The writer of `df.write`; UsageError for options or columns that cannot work."""
+    """Create the writer of `df.write`; raises `UsageError` for invalid options or columns."""
     parsed = _checked(options, schema, overwrite)
     if parsed.sink_id and parsed.batch_id is None:
         raise UsageError(
@@ -53,15 +53,16 @@ def batch_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> "B
             " write: brokers drop what has a lower one"
         )
     if not parsed.sink_id:
-        # Tasks that Spark repeats are recognised; a second run of the program is another sink.
+        # Repeated tasks are recognised by this id; a second run of the program is another sink.
         parsed = replace(parsed, sink_id=f"batch-{random_name()}", batch_id=0)
     return BatchWriter(parsed)
 
 
 def stream_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> "StreamWriter":
-    """The writer of `df.writeStream`; UsageError for options or columns that cannot work.
+    """Create the writer of `df.writeStream`; raises `UsageError` for invalid options or columns.
 
-    Spark calls this twice a batch, in two workers of its own: to make the writer and to commit.
+    Spark calls this twice for each batch, in two worker processes: to create the writer and to
+    commit.
     """
     freeze_once()
     return StreamWriter(_checked(options, schema, overwrite))
@@ -76,52 +77,55 @@ def _checked(options: Mapping[str, str], schema: Any, overwrite: bool) -> SinkOp
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a DataFrame once."""
+    """Writes a DataFrame once (`df.write`)."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SinkCommit:
-        """Send one partition; returns when brokers hold all of it."""
+        """Send one partition; returns after brokers have acknowledged all of it."""
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
         identity = PartitionId(self.options.sink_id, self.options.batch_id or 0, partition)
         return _write(self.options, identity, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Say what was written; there is nothing left to do."""
+        """Log what was written; there is nothing else to do."""
         _log("written", messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Say what stays in the topics: a log takes nothing back."""
+        """Log which rows stay in the topics: messages cannot be removed from a log."""
         _log("failed; in the topics stay", messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes the batches of a streaming query."""
+    """Writes the micro-batches of a streaming query."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SinkCommit:
-        """Send one partition of one batch; returns when brokers hold all of it."""
+        """Send one partition of one micro-batch; returns after brokers have acknowledged all of
+        it.
+        """
         return _write(self.options, stream_identity(self.options, TaskContext.get()), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Say what was written; there is nothing left to do."""
+        """Log what was written; there is nothing else to do."""
         _log(f"batch {batchId}: written", messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Say what stays in the topics; Spark runs the batch again."""
+        """Log which rows stay in the topics; Spark runs the batch again."""
         _log(f"batch {batchId} failed; in the topics stay", messages)
 
 
 def stream_identity(options: SinkOptions, context: TaskContext | None) -> PartitionId:
-    """Whose rows a task of a stream writes.
+    """Return the identity of the rows that a task of a streaming query writes.
 
-    Spark tells `write` neither the query nor the batch, but every task has both as local
-    properties. The query's id stays with its checkpoint. A new checkpoint
-    counts batches from 0 again: with `sinkId` alone all of them would be taken for repeats.
+    Spark passes neither the query nor the batch to `write`, but every task has both as local
+    properties. The query's id stays the same with its checkpoint. With a new checkpoint, batches
+    count from 0 again: with `sinkId` alone, brokers would take all of them for repeats. Raises
+    `UsageError` when neither Spark nor the options give an identity.
     """
     query = batch = None
     partition = 0

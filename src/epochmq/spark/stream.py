@@ -1,7 +1,7 @@
-"""The streaming reader that Spark drives: thin, its decisions are in `stream_plan`.
+"""The streaming reader of `format("rocketmq")` that Spark calls; `stream_plan` makes its decisions.
 
-It exists twice: in the process that plans, and pickled in the executors, where only `read` is
-called.
+A reader exists in the process that plans micro-batches, and as a pickled copy in each executor,
+where Spark only calls `read`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,14 +26,20 @@ from epochmq.spark.stream_plan import Limits, StreamPlanner
 
 
 def stream_reader(given: Mapping[str, str], wanted: StructType) -> DataSourceStreamReader:
-    """The reader of a streaming query; `UsageError` for options that do not fit one."""
+    """Create the reader of a streaming query.
+
+    `given` are the options, `wanted` is the schema of the query. Raises `UsageError` for options
+    that do not fit a streaming query.
+    """
     options = parse_source(given)
     check_stream(options)
     return StreamReader(options, columns_of(wanted, options))
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream of the selected queues, with admission control."""
+    """Reads the selected queues as a stream; limits the size of a micro-batch (admission
+    control).
+    """
 
     def __init__(self, options: SourceOptions, names: tuple[str, ...]) -> None:
         self.options = options
@@ -42,7 +48,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def planner(self) -> StreamPlanner:
-        """Made on first use: the copy that goes to executors has none."""
+        """The planner, created on first use: the pickled copies in executors have none."""
         if self._planner is None:
             options = self.options
             self._planner = StreamPlanner(options, cluster_of(options), on_lost(options))
@@ -52,7 +58,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.planner.initial()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Spark takes one limit; `latestOffset` heeds the bytes beside the rows itself."""
+        """Return one limit, as Spark requires; `latestOffset` applies the limit of bytes in
+        addition.
+        """
         if self.options["maxOffsetsPerTrigger"] is not None:
             return ReadMaxRows(self.options["maxOffsetsPerTrigger"])
         if self.options["maxBytesPerTrigger"] is not None:
@@ -87,7 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def limits_of(limit: ReadLimit, options: SourceOptions) -> Limits:
-    """What Spark's limit means; everything for trigger(once=True)."""
+    """Return the limits of a micro-batch for Spark's `limit`; no limits for trigger(once=True)."""
     if isinstance(limit, ReadAllAvailable):
         return Limits()
     rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None

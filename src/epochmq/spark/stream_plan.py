@@ -1,7 +1,7 @@
-"""The driver's half of a streaming read: where it begins, how far each batch goes, what it reads.
+"""The planner of a streaming read: where the query begins, where each micro-batch ends, its tasks.
 
-Knows nothing of Spark but its offsets as JSON. An error here ends the query, so failovers are
-waited for within.
+It runs in the driver's process. Of Spark it knows only the offsets in JSON. An error raised here
+ends the query, so calls to the cluster wait until a failover is over.
 """
 
 import logging
@@ -44,14 +44,14 @@ PUBLISH_WAIT_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one batch may take; None is everything."""
+    """The most rows and bytes of one micro-batch; None means no limit."""
 
     rows: int | None = None
     byte_count: int | None = None
 
 
 class StreamPlanner:
-    """One streaming query's planner, in the process where Spark plans its batches."""
+    """Plans the micro-batches of one streaming query, in the process where Spark plans them."""
 
     def __init__(
         self, options: SourceOptions, cluster: Cluster, forgiving: OnLost | None = None
@@ -69,10 +69,14 @@ class StreamPlanner:
         self._last: dict[str, Any] | None = None
         self._publishing: Future[None] | None = None
         self._recreated_known = False
-        """Whether it was looked for topics that were made again since the checkpoint."""
+        """Whether the planner has already searched for topics that were recreated since the
+        checkpoint.
+        """
 
     def initial(self) -> dict[str, Any]:
-        """Where a query without a checkpoint begins; the same each time it is asked."""
+        """Return the offsets at which a query without a checkpoint begins; each call returns the
+        same.
+        """
         if self._initial is None:
             bounds = self._ask(())
             start = self._options.start or _LATEST
@@ -82,10 +86,12 @@ class StreamPlanner:
         return self._initial
 
     def latest(self, start: dict[str, Any], limits: Limits) -> dict[str, Any]:
-        """Where the batch that begins at `start` ends; `start` itself when there is nothing new."""
+        """Return the end of the micro-batch that begins at `start`, or `start` itself without
+        new rows.
+        """
         before = StreamOffset.from_json(start)
         if not before.fresh:
-            self.publish(start)  # Spark plans on only when what came before is done
+            self.publish(start)  # the micro-batch before is finished
         found = self._backlog(before)
         end = before
         if not self._waits_for_more(before, found):
@@ -100,9 +106,10 @@ class StreamPlanner:
         return end.to_json()
 
     def report(self) -> dict[str, Any] | None:
-        """The ends of all queues as known now, and how far behind them the last batch ended.
+        """Return the known ends of all queues, and how far behind them the last micro-batch ended.
 
-        Spark shows it as `latestOffset` in the progress; it has no metrics of Python sources.
+        Spark shows the result as `latestOffset` in the progress, since it has no metrics for
+        sources in Python.
         """
         if self._bounds is None:
             return None
@@ -115,24 +122,28 @@ class StreamPlanner:
         return report
 
     def spans(self, start: dict[str, Any], end: dict[str, Any]) -> list[QueueRange]:
-        """The parts of queues in the batch from `start` to `end`."""
+        """Return the ranges of queues that the micro-batch from `start` to `end` reads."""
         whole = batch_spans(StreamOffset.from_json(start), StreamOffset.from_json(end))
         options = self._options
         return split(whole, options["minPartitions"], options["maxRecordsPerPartition"])
 
     def tasks(self, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[QueueRange, ...]]:
-        """The same as tasks, small parts put together (`plan.tasks_of`)."""
+        """Return the tasks of a micro-batch: its ranges, with small ones joined
+        (`plan.tasks_of`).
+        """
         return tasks_of(self.spans(start, end), self._options)
 
     def prepare(self) -> None:
-        """Read up to what is there now and no further: for trigger(availableNow=True)."""
+        """Remember the current ends of the queues as the query's end, for
+        trigger(availableNow=True).
+        """
         bounds = self._ask(())
         self._until = {queue: high for queue, (_, high) in bounds.items()}
 
-    # What is there ---------------------------------------------------------------------------
+    # Offsets that the brokers have ----------------------------------------------------------------
 
     def _ask(self, known: Iterable[str], *, master: bool = False) -> Bounds:
-        """The bounds of all queues, asked now."""
+        """Ask the brokers for the bounds of all queues."""
         known = tuple(known)
         try:
             bounds = selected(
@@ -152,7 +163,9 @@ class StreamPlanner:
         return bounds
 
     def _known_bounds(self, before: StreamOffset) -> Bounds:
-        """As of a moment ago: an idle query plans 90 times a second."""
+        """Return the bounds, at most `pollIntervalMs` old: Spark plans an idle query 90 times a
+        second.
+        """
         if self._bounds is not None:
             asked_at_ms, bounds = self._bounds
             if _now_ms() - asked_at_ms < self._options["pollIntervalMs"]:
@@ -165,7 +178,7 @@ class StreamPlanner:
         found = backlog(before, self._capped(before, bounds), recreated)
         deadline = _now_ms() + min(LOSS_CERTAIN_MS, self._options["failoverTimeoutMs"])
         while _goes_back(found, before, recreated) and _now_ms() < deadline:
-            # A follower that is behind, or a new master that still gathers its replicas.
+            # A follower that lags, or a new master that is still waiting for its replicas.
             time.sleep(_ASK_AGAIN_S)
             bounds = self._ask(topics_of(before.at), master=True)
             found = backlog(before, self._capped(before, bounds), recreated)
@@ -185,18 +198,21 @@ class StreamPlanner:
         }
 
     def _recreated(self, before: StreamOffset, bounds: Bounds) -> list[MessageQueue]:
-        """Once for each start of a query; while it runs a queue is seen to end earlier."""
+        """Return the queues of recreated topics; checked once for each start of a query.
+
+        While the query runs, a recreated queue shows by an end that is smaller than before.
+        """
         if self._recreated_known or before.fresh:
             return []
         self._recreated_known = True
         return self._cluster.recreated(bounds, before.at, before.newest)
 
     def _newest(self, end: StreamOffset) -> dict[str, int]:
-        """The newest store time of each topic, which never goes back."""
+        """Return the newest store time (ms) of each topic, which never decreases."""
         found = self._cluster.newest(topics_of(end.at))
         return {**end.newest, **{t: max(ms, end.newest.get(t, 0)) for t, ms in found.items()}}
 
-    # How much of it --------------------------------------------------------------------------
+    # Size of a micro-batch ------------------------------------------------------------------------
 
     def _waits_for_more(self, before: StreamOffset, found: Backlog) -> bool:
         least = self._options["minOffsetsPerTrigger"]
@@ -214,7 +230,9 @@ class StreamPlanner:
         return spans
 
     def _sizes(self, spans: list[QueueRange]) -> dict[MessageQueue, float]:
-        """Mean size of a stored message in each queue, by a sample of those that come next."""
+        """Return the mean size in bytes of a stored message by queue, from a sample of the next
+        messages.
+        """
         now = _now_ms()
         for span in spans:
             kept = self._row_bytes.get(span.queue)
@@ -233,12 +251,13 @@ class StreamPlanner:
             count += _count(chunk.records)
         return size / count if count else 1.0
 
-    # Telling the brokers -----------------------------------------------------------------------
+    # Publishing offsets to the brokers ------------------------------------------------------------
 
     def publish(self, end: dict[str, Any]) -> None:
-        """Make `end` the offsets of the option's group, soon; the newest wins, failures are logged.
+        """Start to commit `end` as the offsets of the consumer group in option `groupId`.
 
-        Only shows how far the query is: what it reads is decided by the checkpoint alone.
+        While a commit is running, a call does nothing. Failures are logged. The committed offsets
+        only show the progress of the query; the checkpoint alone decides what the query reads.
         """
         group = self._options["groupId"]
         if group is None or end == self._published or not self._is_published():
@@ -247,9 +266,10 @@ class StreamPlanner:
         self._publishing = self._cluster.commit_soon(group, StreamOffset.from_json(end).at)
 
     def _publish_surely(self, end: dict[str, Any]) -> None:
-        """Once for each `end`, with a moment's patience: it may be the last.
+        """Publish `end` once and wait up to `PUBLISH_WAIT_S` for it, since it may be the last
+        offset.
 
-        At the end of availableNow Spark kills this process without a word.
+        At the end of availableNow Spark kills this process without notice.
         """
         if end != self._last:
             self._last = end
@@ -262,7 +282,7 @@ class StreamPlanner:
             wait([self._publishing], PUBLISH_WAIT_S)
 
     def _is_published(self) -> bool:
-        """Whether nothing is on its way."""
+        """Return whether no commit is running; log the error of a commit that failed."""
         if self._publishing is None:
             return True
         if not self._publishing.done():
@@ -274,13 +294,13 @@ class StreamPlanner:
         return True
 
     def stop(self) -> None:
-        """Give a publication that is on its way a moment."""
+        """Wait up to `PUBLISH_WAIT_S` for a commit that is running."""
         self._wait_published()
         self._is_published()
 
 
 def _goes_back(found: Backlog, before: StreamOffset, recreated: Collection[MessageQueue]) -> bool:
-    """Whether a queue seems to end before where the query is."""
+    """Return whether a queue seems to end before the offset that the query has reached."""
     return any(
         lost.stop == before.at.get(lost.queue) and lost.queue not in recreated
         for lost in found.lost

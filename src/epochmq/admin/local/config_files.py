@@ -1,8 +1,8 @@
-"""The properties files of a local cluster: written once with comments, then the user's.
+"""The configuration (properties) files of a local cluster, written once and then the user's.
 
 One broker: namesrv.properties and broker.properties. Replicas: namesrv.properties, controller-0 to
-controller-2 and broker-0 upwards, all brokers of one group in controller mode. Acting groups:
-namesrv.properties, broker-a-0 (the master), broker-a-1, broker-b-0 and so on.
+controller-2 and broker-0 upwards, all brokers in one group in controller mode. Groups with acting
+masters: namesrv.properties, broker-a-0 (the master), broker-a-1, broker-b-0 and so on.
 """
 
 import re
@@ -23,7 +23,7 @@ HOST = "127.0.0.1"
 STEP = 10
 TRIES = 100
 CONTROLLERS = 3
-"""As many as it takes to lose one and still have a majority."""
+"""The smallest number that keeps a majority when one fails."""
 _CONTROLLER_STEP = 2
 _REPLICA_STEP = 10
 _ANYWHERE_FROM = 12_000
@@ -32,35 +32,37 @@ _ANYWHERE_COUNT = 8_000
 
 @dataclass(frozen=True, slots=True)
 class PortBlock:
-    """RocketMQ's usual ports by default; the first broker's, from which the others follow."""
+    """The ports of a cluster, by default RocketMQ's; `broker`, `fast`, `ha` are the first
+    broker's.
+    """
 
     namesrv: int = 9876
     broker: int = 10911
     fast: int = 10909
     ha: int = 10912
     replicas: int = 1
-    """Brokers of one group; more than one come with controllers, or in acting groups."""
+    """The number of brokers in a group; more than one need controllers, or acting groups."""
     acting_groups: int = 0
-    """Groups whose slaves stand in for their masters, without controllers; 0 is the one group."""
+    """The number of groups with acting masters and without controllers; 0 for one plain group."""
 
     @property
     def brokers(self) -> int:
-        """How many there are."""
+        """The total number of brokers."""
         return self.replicas * max(1, self.acting_groups)
 
     @property
     def controllers(self) -> tuple[int, ...]:
-        """Ports of the controllers, beside the name server's; none where nobody is elected."""
+        """The ports of the controllers; empty where no master is elected."""
         count = CONTROLLERS if self.replicas > 1 and not self.acting_groups else 0
         return tuple(self.namesrv + _CONTROLLER_STEP + number for number in range(count))
 
     def of_replica(self, number: int) -> "PortBlock":
-        """The block whose `broker`, `fast` and `ha` are those of the `number`-th broker."""
+        """Return a block whose `broker`, `fast` and `ha` are the ports of broker `number`."""
         by = number * _REPLICA_STEP
         return replace(self, broker=self.broker + by, fast=self.fast + by, ha=self.ha + by)
 
     def shifted(self, by: int) -> "PortBlock":
-        """All ports moved by `by`."""
+        """Return the block with all ports increased by `by`."""
         return replace(
             self,
             namesrv=self.namesrv + by,
@@ -70,7 +72,7 @@ class PortBlock:
         )
 
     def all(self) -> tuple[int, ...]:
-        """Every port that somebody will listen on."""
+        """Return every port on which a server will listen."""
         brokers = (self.of_replica(number) for number in range(self.brokers))
         ports = (port for each in brokers for port in (each.broker, each.fast, each.ha))
         return (self.namesrv, *self.controllers, *ports)
@@ -78,16 +80,16 @@ class PortBlock:
 
 @dataclass(frozen=True, slots=True)
 class PortChoice:
-    """The block to use, and for each port that was taken who holds it."""
+    """The block to use, and the owner of each port that was taken."""
 
     ports: PortBlock
     taken: tuple[str, ...] = ()
 
 
 def choose(wanted: PortBlock) -> PortChoice:
-    """`wanted`, or the nearest block above it that is free as a whole.
+    """Return `wanted`, or the nearest block above it whose ports are all free.
 
-    Errors: `PortInUse` when a hundred blocks are not.
+    Raises `PortInUse` when no block of a hundred is free.
     """
     taken: tuple[str, ...] = ()
     for step in range(TRIES):
@@ -100,10 +102,10 @@ def choose(wanted: PortBlock) -> PortChoice:
 
 
 def choose_anywhere(replicas: int = 1, acting_groups: int = 0) -> PortBlock:
-    """A free block by chance, for a cluster that nobody has to find.
+    """Return a random free block, for a cluster that no user has to find.
 
-    Below the ports that the kernel gives to outgoing connections: one of those would be taken at
-    the moment between this look and the server's start.
+    The ports are below those that the kernel gives to outgoing connections: one of these could be
+    taken between this check and the server's start.
     """
     base = _ANYWHERE_FROM + RealRng().randrange(_ANYWHERE_COUNT)
     first = base + 1 + _CONTROLLER_STEP + CONTROLLERS
@@ -111,7 +113,7 @@ def choose_anywhere(replicas: int = 1, acting_groups: int = 0) -> PortBlock:
 
 
 def is_free(port: int) -> bool:
-    """Whether somebody could listen there now."""
+    """Return whether a server could listen on the port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -223,7 +225,7 @@ lockInStrictMode=false
 
 
 def write_missing(directory: Path, ports: PortBlock) -> None:
-    """Make those of the files that are not there."""
+    """Write the files that do not exist."""
     kv_path = format_properties([(KV_PATH, str(directory / KV_FILE))])
     acting = _NAMESRV_ACTING if ports.acting_groups else ""
     texts = {NAMESRV: _NAMESRV_TEXT.format(ports=ports, host=HOST, kv_path=kv_path, acting=acting)}
@@ -244,7 +246,7 @@ def write_missing(directory: Path, ports: PortBlock) -> None:
 
 
 def _broker_names(ports: PortBlock) -> list[str]:
-    """Of the brokers' files, in the order of their ports."""
+    """Return the names of the brokers' files, in the order of their ports."""
     if ports.acting_groups:
         groups = _LETTERS[: ports.acting_groups]
         return [f"broker-{group}-{number}" for group in groups for number in range(ports.replicas)]
@@ -281,7 +283,7 @@ def _peers(ports: PortBlock) -> str:
 
 
 def names(directory: Path) -> tuple[str, ...]:
-    """The servers that the files of `directory` tell of, in the order of their start."""
+    """Return the servers that have a file in `directory`, in the order of their start."""
     found = {path.name.removesuffix(SUFFIX) for path in directory.glob(f"*{SUFFIX}")}
     kinds = ("namesrv", "controller", "broker")
     order = [name for kind in kinds for name in sorted(found) if kind_of(name) == kind]
@@ -289,12 +291,12 @@ def names(directory: Path) -> tuple[str, ...]:
 
 
 def kind_of(name: str) -> str:
-    """`broker` of `broker-1`: the command that runs it."""
+    """Return the command that runs a server, such as `broker` for `broker-1`."""
     return name.partition("-")[0]
 
 
 def address_of(directory: Path, name: str) -> str:
-    """Where the server `name` listens, as its file says."""
+    """Return the address of the server `name` from its file."""
     values = _Numbers(directory / f"{name}{SUFFIX}")
     if kind_of(name) == "controller":
         return values.own_peer()
@@ -303,9 +305,9 @@ def address_of(directory: Path, name: str) -> str:
 
 
 def read_ports(directory: Path) -> PortBlock:
-    """The ports that the files name; RocketMQ's where they name none.
+    """Return the ports in the files; RocketMQ's default where a file has none.
 
-    Errors: `ConfigError` for a port that is no number.
+    Raises `ConfigError` for a port that is not a number.
     """
     usual = PortBlock()
     brokers = [name for name in names(directory) if kind_of(name) == "broker"]
@@ -325,7 +327,7 @@ def read_ports(directory: Path) -> PortBlock:
 
 
 def move_ports(directory: Path, ports: PortBlock) -> None:
-    """Put other ports into the files; every other line stays as it is."""
+    """Change the ports in the files; all other lines stay as they are."""
     _replace(directory / NAMESRV, {"listenPort": str(ports.namesrv)})
     for number in range(len(ports.controllers)):
         path = directory / f"controller-{number}{SUFFIX}"
@@ -344,10 +346,10 @@ def move_ports(directory: Path, ports: PortBlock) -> None:
 
 
 def follow_move(directory: Path) -> str | None:
-    """Let the files name `directory` where they name the one that they were written for.
+    """Update the files after the cluster's directory was moved or copied.
 
-    That one is returned if the cluster was moved or copied since. Raises `ConfigError`, and changes
-    nothing, when data of the cluster was left there.
+    Returns the old directory, or None if it was not moved. Raises `ConfigError`, without a change,
+    when data of the cluster was left in the old directory.
     """
     old = _written_for(directory)
     if old is None or old == str(directory):
@@ -373,7 +375,7 @@ def follow_move(directory: Path) -> str | None:
 
 
 def _written_for(directory: Path) -> str | None:
-    """The directory in the name server's file; None when the user has put something else there."""
+    """Return the directory in the name server's file; None when the user has set another path."""
     path = directory / NAMESRV
     found = parse_properties(path.read_text()).get(KV_PATH, "") if path.exists() else ""
     return found.removesuffix(f"/{KV_FILE}") if found.endswith(f"/{KV_FILE}") else None
@@ -395,7 +397,7 @@ class _Numbers:
         return int(text)
 
     def own_peer(self) -> str:
-        """The controller's own address among its peers; empty when it is not among them."""
+        """Return the controller's own address in its list of peers; empty when it is not in it."""
         own = self._values.get("controllerDLegerSelfId", "")
         for peer in self._values.get("controllerDLegerPeers", "").split(";"):
             node, _, address = peer.strip().partition("-")

@@ -1,4 +1,4 @@
-"""Staying with a local cluster: one screen of how it does, until Ctrl-C stops it in order."""
+"""Runs a local cluster in the foreground: a status screen until Ctrl-C stops it in order."""
 
 import asyncio
 import signal
@@ -22,7 +22,7 @@ _CONSUME = "epochmq consume greetings --from first --exit"
 
 
 def how_to(cluster: LocalCluster) -> str:
-    """Where it is, and what a newcomer can do with it."""
+    """Return the addresses of the cluster, and commands to try."""
     lines = [("name server", cluster.namesrv)]
     for title, parts in (("controller", cluster.controllers), ("broker", cluster.brokers)):
         several = len(parts) > 1
@@ -36,7 +36,10 @@ def how_to(cluster: LocalCluster) -> str:
 
 
 def watch(cluster: LocalCluster) -> int:
-    """Show the cluster and wait; the exit code. It is stopped however this ends, but by SIGKILL."""
+    """Show the cluster until it ends; returns the exit code.
+
+    The cluster is stopped at the end in any case, except after SIGKILL.
+    """
     try:
         return run(_watch(cluster))
     finally:
@@ -61,7 +64,7 @@ async def _until_stop(cluster: LocalCluster, stop: StopSignal, draw: object) -> 
     while not stop.asked:
         if cluster.is_given_up:
             return exits.OK
-        one_of_each = len(cluster.brokers) == 1  # among several some may be killed, to see it
+        one_of_each = len(cluster.brokers) == 1  # one of several may have been killed on purpose
         if one_of_each and any(part.pid is None for part in cluster.parts()):
             failed = await asyncio.to_thread(cluster.failed)
             for name in failed:
@@ -81,7 +84,7 @@ async def _until_stop(cluster: LocalCluster, stop: StopSignal, draw: object) -> 
 
 
 def screen(cluster: LocalCluster) -> "RenderableType":
-    """One screen: the servers, and what to try."""
+    """Return one screen: the servers, and commands to try."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Group
     from rich.table import Table

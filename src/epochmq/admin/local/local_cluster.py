@@ -1,11 +1,11 @@
-"""A cluster of real processes on this machine, with everything they keep in one directory.
+"""Starts and stops a local cluster of processes, with all its files in one directory.
 
-A name server and one broker; or a name server, three controllers and the replicas of one group; or
-a name server and groups of a master and its slaves that stand in for it.
+It has a name server and one broker; or a name server, three controllers and the replicas of one
+group; or a name server and groups of a master and slaves that can become acting master.
 
-cluster.json           addresses, while it is up (where.py reads it)
+cluster.json           addresses, while the cluster is up (where.py reads it)
 *.properties           written once, then the user's
-namesrv.pid ...        who runs
+namesrv.pid ...        process ids
 logs/  store/, store-0/ or store-a-0/ ...  controller-0/ ...  namesrv/
 """
 
@@ -29,18 +29,19 @@ from epochmq.runtime.peers import Peers
 from epochmq.runtime.rng import RealRng
 
 # Cluster ready -------------------------------------------------------------------------------
-# Whether a cluster can be worked with: asked as a client would ask.
+# Checks whether a cluster can be used, by the requests of a client.
 
 
 TIMEOUT_MS = 1_000
 
 
 async def brokers_known(namesrv: str) -> int:
-    """How many brokers have registered at the name server; 0 when it does not answer."""
+    """Return how many brokers have registered at the name server; 0 when it does not answer."""
     peers = Peers()
     servers = NameServers(namesrv, peers, RealRng())
     try:
-        # Every broker registers the template of new topics, so its route tells that one is there.
+        # Every broker registers the template of new topics, so that topic's route lists all
+        # brokers.
         route = await servers.route(DEFAULT_TOPIC)
     except EpochError:
         return 0
@@ -50,7 +51,9 @@ async def brokers_known(namesrv: str) -> int:
 
 
 async def all_copied(namesrv: str, brokers: Iterable[str]) -> bool:
-    """Whether every slave among `brokers` has its master's tables: it can stand in from then on."""
+    """Return whether every slave in `brokers` has its master's tables, so that it can replace
+    it.
+    """
     async with Admin(namesrv, timeout_ms=TIMEOUT_MS) as admin:
         for address in brokers:
             try:
@@ -84,16 +87,16 @@ class LocalServer:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What `start` found and did."""
+    """The result of `start`."""
 
     was_running: bool
     choice: PortChoice | None = None
     moved_from: str | None = None
-    """The directory that the files named until now."""
+    """The cluster's former directory, if it was moved."""
 
 
 class LocalCluster:
-    """The cluster of `directory`; every method can be called by any process at any time."""
+    """The cluster of `directory`; any process may call its methods at any time."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
@@ -117,16 +120,16 @@ class LocalCluster:
 
     @property
     def brokers(self) -> list[LocalServer]:
-        """All brokers; the first is a master, or the one broker."""
+        """All brokers; the first is a master, or the only broker."""
         return [part for part in self.parts() if config_files.kind_of(part.name) == "broker"]
 
     @property
     def controllers(self) -> list[LocalServer]:
-        """The controllers; none beside a single broker."""
+        """The controllers; empty for a single broker."""
         return [part for part in self.parts() if config_files.kind_of(part.name) == "controller"]
 
     def parts(self) -> list[LocalServer]:
-        """All servers as they are now."""
+        """Return the current state of all servers."""
         return [
             LocalServer(
                 name,
@@ -141,9 +144,9 @@ class LocalCluster:
         return self.directory / "logs" / f"{name}.log"
 
     def start(self, wanted: PortBlock | None = None) -> Started:
-        """Start what does not run, on the ports of its files, else `wanted`, moved if taken.
+        """Start the servers that do not run, on the ports of their files, else near `wanted`.
 
-        Errors: `EnvironmentFault` with the last words of a server that does not come up.
+        Raises `EnvironmentFault` with the last log line of a server that fails to start.
         """
         self._make_directory()
         with self._locked():
@@ -165,13 +168,13 @@ class LocalCluster:
             return Started(not missing, choice, moved_from)
 
     def start_one(self, name: str) -> None:
-        """Start a server that was stopped or killed; does not wait for it."""
+        """Start a server that was stopped or killed, without waiting for it."""
         with self._locked():
             if processes.running(self._pid_file(name)) is None:
                 self._start(name)
 
     def stop(self) -> list[str]:
-        """Stop what runs, the brokers first; the names of what ran."""
+        """Stop the running servers, brokers first; returns their names."""
         if not self.directory.is_dir():
             return []
         with self._locked():
@@ -181,17 +184,17 @@ class LocalCluster:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether somebody stopped it on purpose: no file tells of a process any more."""
+        """Whether the cluster was stopped on purpose: there are no files with process ids."""
         return not any(self._pid_file(name).exists() for name in self.names)
 
     def failed(self) -> list[str]:
-        """Servers that ended although nobody stopped them; waits while somebody is stopping."""
+        """Return servers that ended unexpectedly; waits while another process stops the cluster."""
         with self._locked():
             dead = [part.name for part in self.parts() if part.pid is None]
             return [] if self.is_given_up else dead
 
     def last_words(self, name: str) -> str:
-        """The last line that a server logged."""
+        """Return the last line of a server's log."""
         with contextlib.suppress(OSError):
             lines = self.log(name).read_text(errors="replace").split("\n")
             last = next((line.strip() for line in reversed(lines) if line.strip()), "")
@@ -208,13 +211,13 @@ class LocalCluster:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """One start or stop at a time, even from two terminals."""
+        """Lock the directory: one start or stop at a time, even from two terminals."""
         with (self.directory / "lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def _check_replicas(self, wanted: PortBlock | None) -> None:
-        """A directory keeps the number of replicas and groups that it was made with."""
+        """Raise an error if the number of replicas or groups differs from that of the directory."""
         found = config_files.names(self.directory)
         if wanted is None or "namesrv" not in found:
             return
@@ -241,7 +244,9 @@ class LocalCluster:
         processes.start(argv, self.log(name), self._pid_file(name))
 
     def _stop(self, names: list[str]) -> None:
-        """Brokers before controllers before the name server; those of one kind at one time."""
+        """Stop brokers, then controllers, then the name server; servers of one kind
+        concurrently.
+        """
         for kind in ("broker", "controller", "namesrv"):
             mine = [name for name in names if config_files.kind_of(name) == kind]
             found = (processes.running(self._pid_file(name)) for name in mine)
@@ -251,8 +256,7 @@ class LocalCluster:
         (self.directory / where.DEV_FILE).unlink(missing_ok=True)
 
     async def _wait_ready(self) -> None:
-        """Until a client could work: the name server has the topics of all brokers, and slaves
-        that may stand in have what they need for it."""
+        """Wait until the name server knows all brokers, and slaves can become acting master."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + READY_S
         wanted = self.ports.brokers

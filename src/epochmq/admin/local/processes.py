@@ -1,7 +1,7 @@
-"""Processes that outlive the command that started them, known by a file with their id.
+"""Starts and stops background processes, which are recorded in files with their process ids.
 
-A process id alone proves nothing: after a crash or a reboot it may belong to somebody else. So the
-file also holds when the process started, and both have to fit. All files: JSON
+After a crash or a reboot, a process id may belong to another process. The file therefore has the
+start time as well, and both must match. The files have JSON
 `{"pid": 4711, "started": "<ticks since boot, or empty where /proc is missing>"}`.
 """
 
@@ -18,11 +18,11 @@ from pathlib import Path
 STOP_S = 20.0
 _POLL_S = 0.02
 _children: dict[int, subprocess.Popen[bytes]] = {}
-"""Those that this very process started; to the system they are zombies until they are polled."""
+"""Children of this process; they stay zombies until they are polled."""
 
 
 def start(argv: Sequence[str], log: Path, pid_file: Path) -> int:
-    """Start `argv` in a session of its own, its output appended to `log`; its id."""
+    """Start `argv` in a new session, with output appended to `log`; returns the process id."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         child = subprocess.Popen(
@@ -30,7 +30,7 @@ def start(argv: Sequence[str], log: Path, pid_file: Path) -> int:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C goes to the command alone, which stops them in order
+            start_new_session=True,  # Ctrl-C reaches the command only
         )
     _children[child.pid] = child
     remember(pid_file, child.pid)
@@ -38,14 +38,14 @@ def start(argv: Sequence[str], log: Path, pid_file: Path) -> int:
 
 
 def remember(pid_file: Path, pid: int) -> None:
-    """Write `pid_file` for a process that runs now."""
+    """Write `pid_file` for a running process."""
     temporary = pid_file.with_suffix(".tmp")
     temporary.write_text(json.dumps({"pid": pid, "started": _started(pid)}))
     temporary.replace(pid_file)
 
 
 def running(pid_file: Path) -> int | None:
-    """The id of the process that `pid_file` tells of, if that very process still runs."""
+    """Return the process id in `pid_file`, if that process still runs."""
     try:
         found = json.loads(pid_file.read_text())
         pid, started = int(found["pid"]), str(found["started"])
@@ -55,7 +55,7 @@ def running(pid_file: Path) -> int | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process exists and is more than a zombie."""
+    """Return whether the process exists and is not a zombie."""
     _reap(pid)
     stat = _stat(pid)
     if stat is not None:
@@ -68,7 +68,7 @@ def is_alive(pid: int) -> bool:
 
 
 def stop(pid: int, timeout_s: float = STOP_S) -> bool:
-    """SIGTERM, and SIGKILL once the time is up; whether it stopped by itself."""
+    """Send SIGTERM, then SIGKILL after `timeout_s`; returns whether SIGTERM was enough."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
     if wait_gone(pid, timeout_s):
@@ -80,17 +80,17 @@ def stop(pid: int, timeout_s: float = STOP_S) -> bool:
 
 
 def stop_all(pids: Sequence[int], timeout_s: float = STOP_S) -> None:
-    """`stop` for all of them at one time."""
+    """Stop all processes concurrently, as by `stop`."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
-            os.kill(pid, signal.SIGCONT)  # one that was paused could not end
+            os.kill(pid, signal.SIGCONT)  # a paused process could not end
     for pid in pids:
         stop(pid, timeout_s)
 
 
 def wait_gone(pid: int, timeout_s: float) -> bool:
-    """Wait for the end of a process, our child or not; False when it still runs."""
+    """Wait until a process has ended, child or not; returns False when it still runs."""
     if hasattr(os, "pidfd_open"):
         try:
             handle = os.pidfd_open(pid)
@@ -112,19 +112,19 @@ def wait_gone(pid: int, timeout_s: float) -> bool:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time that the process used so far; 0 where it cannot be told."""
+    """Return the user and system CPU time of a process in seconds; 0 when it is unknown."""
     stat = _stat(pid)
     return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK") if stat else 0.0
 
 
 def memory_bytes(pid: int) -> int:
-    """Resident memory; 0 where it cannot be told."""
+    """Return the resident memory in bytes; 0 when it is unknown."""
     stat = _stat(pid)
     return int(stat[21]) * os.sysconf("SC_PAGE_SIZE") if stat else 0
 
 
 def age_s(pid: int) -> float:
-    """Seconds since the process started; 0 where it cannot be told."""
+    """Return the seconds since a process started; 0 when the start is unknown."""
     stat = _stat(pid)
     if stat is None:
         return 0.0
@@ -147,7 +147,9 @@ def _started(pid: int) -> str:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the third (state) on; the name before may hold anything."""
+    """Return the fields of /proc/PID/stat from the third (state) on; the name may contain
+    anything.
+    """
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

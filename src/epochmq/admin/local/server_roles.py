@@ -1,4 +1,4 @@
-"""Which process of a local cluster has a role now: asked of the controllers, as a client would."""
+"""Finds the processes of a local cluster with a role, such as master, by asking the controllers."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,9 @@ _TIMEOUT_MS = 1_000
 
 
 async def find(cluster: LocalCluster, role: str) -> list[LocalServer]:
-    """The parts that `role` means: a role, the name of a part, or `all`.
+    """Return the servers for `role`: a role, the name of a server, or `all`.
 
-    Errors: `NotFound` when there is none, saying what there is.
+    Raises `NotFound`, with the possible names, when there is none.
     """
     parts = cluster.parts()
     by_name = {part.name: part for part in parts}
@@ -35,7 +35,7 @@ async def find(cluster: LocalCluster, role: str) -> list[LocalServer]:
 
 
 async def _brokers(admin: Admin, cluster: LocalCluster, role: str) -> list[LocalServer]:
-    """The master, or the living slave with the smallest number."""
+    """Return the master, or the running slave with the smallest number."""
     brokers = cluster.brokers
     master = await master_address(admin, cluster)
     if role == "master":
@@ -45,7 +45,7 @@ async def _brokers(admin: Admin, cluster: LocalCluster, role: str) -> list[Local
 
 
 async def master_address(admin: Admin, cluster: LocalCluster) -> str | None:
-    """Whom the controllers call master; without controllers the one broker."""
+    """Return the master's address from the controllers; without controllers the only broker's."""
     if not cluster.controllers:
         return cluster.broker
     for part in _living(cluster.controllers):

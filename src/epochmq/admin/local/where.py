@@ -1,4 +1,4 @@
-"""Which name server a command talks to when it was not told: `-n` and its defaults."""
+"""The default name server of commands: option `-n` and what replaces it."""
 
 import json
 import os
@@ -18,14 +18,14 @@ DEV_DIRECTORY = ".epochmq"
 NAMESRV_PID = "namesrv.pid"
 NAMESRV_CONFIG = "namesrv.properties"
 DEV_FILE = "cluster.json"
-"""Written by a local cluster when it is up: {"namesrv": "host:port", "broker": ...}."""
+"""A running local cluster has this file: {"namesrv": "host:port", "broker": ...}."""
 
 
 def default_namesrv() -> str:
-    """RocketMQ's environment variable, else the cluster of this directory, else its usual port.
+    """Return the environment variable's value, else this directory's cluster, else the usual port.
 
-    `NotReachable` when this directory has a cluster that does not run: whoever listens at its
-    address or at the usual port is another one, and a command may be meant to delete something.
+    Raises `NotReachable` when this directory has a cluster that does not run: another cluster may
+    use the usual port, and the command could delete something in it.
     """
     return os.environ.get(ENVIRONMENT) or _of_this_directory() or DEFAULT
 

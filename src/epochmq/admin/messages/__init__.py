@@ -1,1 +1,1 @@
-"""Messages as lines: what `produce` reads and `consume` prints."""
+"""Messages as lines of text, as `produce` reads and `consume` prints them."""

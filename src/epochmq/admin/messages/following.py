@@ -1,4 +1,4 @@
-"""Reading a topic without a group: from a position to its end, and then on as messages come."""
+"""Reads a topic without a consumer group: from a position to its end, then new messages."""
 
 import asyncio
 import heapq
@@ -13,7 +13,7 @@ from epochmq.model.message import StoredMessage
 from epochmq.model.topic import MessageQueue
 
 # Merging -------------------------------------------------------------------------------------
-# What several queues hold up to a fixed end, as one stream in the order in which it was stored.
+# Merges the messages of several queues, up to a fixed end, into one stream by store time.
 
 
 AHEAD_MAX = 512
@@ -21,7 +21,7 @@ PULL_COUNT = 256
 
 
 class PulledSpan:
-    """The messages of one queue in [`next_offset`, `end`), pulled ahead by a task."""
+    """The messages of one queue in [`next_offset`, `end`), which a task prefetches."""
 
     def __init__(self, queue: MessageQueue, next_offset: int, end: int) -> None:
         self.queue = queue
@@ -32,7 +32,7 @@ class PulledSpan:
         self._error: Exception | None = None
 
     async def fill(self, consumer: PullConsumer, expression: str | Sql) -> None:
-        """Pull until the end; an error is raised by `next`."""
+        """Pull messages until the end; `next` raises its errors."""
         try:
             while self.next_offset < self.end:
                 while len(self._ahead) >= AHEAD_MAX:
@@ -49,12 +49,12 @@ class PulledSpan:
             self.queue, self.next_offset, count=count, expression=expression
         )
         self._ahead.extend(m for m in found.messages if m.queue_offset < self.end)
-        # A queue that was cut meanwhile gives nothing more: no reason to ask for ever.
+        # A queue that was truncated meanwhile has no more messages: stop asking.
         moved = found.next_offset > self.next_offset
         self.next_offset = found.next_offset if moved else self.end
 
     async def next(self) -> StoredMessage | None:
-        """The next message, or None at the end."""
+        """Return the next message, or None at the end."""
         while not self._ahead:
             if self._error is not None:
                 raise self._error
@@ -72,7 +72,7 @@ class PulledSpan:
 async def merged(
     consumer: PullConsumer, spans: Sequence[PulledSpan], expression: str | Sql
 ) -> AsyncIterator[StoredMessage]:
-    """All messages of `spans`, the one stored first coming first."""
+    """Yield all messages of `spans` by store time."""
     tasks = [asyncio.create_task(span.fill(consumer, expression)) for span in spans]
     try:
         heads: list[tuple[int, int, int, StoredMessage]] = []
@@ -100,7 +100,7 @@ async def _push(
 
 
 GROUP = "TOOLS_CONSUMER"
-"""A group that every broker has for tools, so that a look around leaves no new group behind."""
+"""A group for tools that every broker has, so that reading leaves no new group behind."""
 
 HOLD_MS = 10_000
 RETRY_S = 1.0
@@ -108,11 +108,14 @@ ROUTE_S = 10.0
 log = logging.getLogger(__name__)
 
 Take = Callable[[list[StoredMessage]], bool]
-"""Given messages; False when no more are wanted."""
+"""Receives messages; returns False when no more are wanted."""
 
 
 async def spans_of(consumer: PullConsumer, topic: str, position: StartPosition) -> list[PulledSpan]:
-    """Each queue of `topic` from `position` to where it ends now; `NotFound` without a topic."""
+    """Return each queue of `topic` from `position` to its current end.
+
+    Raises `NotFound` when the topic does not exist.
+    """
     queues = await consumer.queues(topic)
     return list(await asyncio.gather(*(_span(consumer, queue, position) for queue in queues)))
 
@@ -135,7 +138,7 @@ async def _span(consumer: PullConsumer, queue: MessageQueue, position: StartPosi
 async def read_to_end(
     consumer: PullConsumer, spans: list[PulledSpan], expression: str | Sql, take: Take
 ) -> bool:
-    """Everything that is there, in the order stored; False when `take` had enough."""
+    """Read up to the ends, by store time; returns False when `take` wants no more."""
     async for message in merged(consumer, spans, expression):
         if not take([message]):
             return False
@@ -145,7 +148,7 @@ async def read_to_end(
 async def follow(
     consumer: PullConsumer, spans: list[PulledSpan], expression: str | Sql, take: Take
 ) -> None:
-    """Whatever comes after `spans`, for ever or until `take` has enough; new queues as well."""
+    """Read messages after `spans`, also of new queues, until `take` wants no more."""
     enough = asyncio.Event()
     tasks: dict[MessageQueue, asyncio.Task[None]] = {}
 
@@ -193,7 +196,7 @@ async def _follow_queue(
         try:
             found = await consumer.pull(queue, offset, expression=expression, hold_ms=HOLD_MS)
         except NotReachable as error:
-            # A broker that restarts comes back; whoever follows wants to go on then.
+            # A broker that restarts will return; following continues then.
             log.warning("%s; trying again", error)
             await asyncio.sleep(RETRY_S)
             consumer.instance.routes.expire(queue.topic)

@@ -1,4 +1,4 @@
-"""Reading a topic as a member of a consumer group: shared queues, committed offsets."""
+"""Reads a topic as a member of a consumer group: shared queues, committed offsets."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _LOOK_S = 0.05
 
 
 def start_of(position: StartPosition) -> str | int:
-    """Where a group without offsets begins; errors: `UsageError` for what only a pull can do."""
+    """Return where a group without offsets begins; raises `UsageError` for other positions."""
     if position.kind in (PositionKind.FIRST, PositionKind.LAST):
         return str(position.kind.value)
     if position.kind is PositionKind.TIME:
@@ -23,7 +23,7 @@ def start_of(position: StartPosition) -> str | int:
 
 
 def pop_start_of(position: StartPosition) -> str:
-    """Where a group that never popped begins; errors: `UsageError` for what only a pull can do."""
+    """Return where a group that never popped begins; raises `UsageError` for other positions."""
     if position.kind in (PositionKind.FIRST, PositionKind.LAST):
         return str(position.kind.value)
     raise UsageError("with --pop, --from is first or last; offsets are the group's own")
@@ -36,9 +36,9 @@ async def consume(
     take: Take,
     at_end: Callable[[], bool] | None,
 ) -> None:
-    """Give `take` what the group has not had yet, until it has enough or `at_end` says so.
+    """Pass the group's next messages to `take`, until it wants no more or `at_end` is true.
 
-    What `take` was given is committed once it returns; when it raises, that stays for next time.
+    Messages are committed after `take` returns; when it raises, they stay for the next run.
     """
     enough = asyncio.Event()
     failed: list[Exception] = []
@@ -69,7 +69,7 @@ async def consume(
 
 
 class QueueEnds:
-    """Where the queues ended when we began, for `--exit`."""
+    """The ends of the queues at the start, for `--exit`."""
 
     def __init__(self, ends: dict[MessageQueue, int]) -> None:
         self._ends = ends
@@ -80,7 +80,7 @@ class QueueEnds:
             return cls({span.queue: span.end for span in await spans_of(looker, topic, LAST)})
 
     def reached(self, consumer: PushConsumer) -> bool:
-        """Whether every queue that is ours was consumed up to there."""
+        """Return whether all assigned queues were consumed up to those ends."""
         return consumer.is_settled and all(
             progress >= self._ends.get(queue, 0) for queue, progress in consumer.progress().items()
         )

@@ -1,7 +1,7 @@
-"""What a message in one of the brokers' own topics is: whose it is and when it is due.
+"""Describes messages in the brokers' internal topics: their real topic, and when they are due.
 
-Delayed, timed and half messages wait in hidden topics with their real place in properties, and POP
-keeps records of what it handed out. Times are wall ms.
+Delayed, timed and half messages wait in internal topics and have their real topic in properties;
+POP stores records of the messages that it handed out. Times are wall ms.
 """
 
 import json
@@ -24,13 +24,13 @@ _SHORT = {
     "popped": ("pt", "popTime"),
     "invisible": ("it", "invisibleTime"),
 }
-"""Names of the fields of POP's records, and the long ones of 5.0's acks."""
+"""Field names of POP's records, and the long names in acknowledgements of version 5.0."""
 
 
 def describe(message: StoredMessage, levels_ms: Sequence[int]) -> Row:
-    """What it is in the brokers' eyes; empty for a message that just lies in its topic.
+    """Return the state of a message; empty for an ordinary message in its topic.
 
-    `levels_ms` are the delays of the broker that has it.
+    `levels_ms` are the delay levels (ms) of its broker.
     """
     real = message.properties.get(props.REAL_TOPIC, "")
     if message.topic.startswith(names.REVIVE_TOPIC_PREFIX):
@@ -84,7 +84,7 @@ def _half(message: StoredMessage) -> Row:
 
 
 def _record(message: StoredMessage) -> Row:
-    """One of POP's own records; the messages it speaks of are in flight until it is due."""
+    """Describe a record of POP; its messages are in flight until it is due."""
     row: Row = {"state": _RECORDS.get(message.tags or "", "POP record")}
     try:
         found = json.loads(_text(message))

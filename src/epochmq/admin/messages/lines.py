@@ -1,8 +1,8 @@
-"""One line of input -> one message: the line itself, or a JSON object.
+"""Parses a line of input into a message: the line itself, or a JSON object.
 
 JSON fields: `body` (text; other JSON is kept as compact JSON) or `body_base64`, `tags`, `keys`
-(text or list), `properties` (object of texts), `key` (order key), `delay_level`, `delay_ms`,
-`deliver_at_ms`. Others are ignored, so that what `consume -o json` prints can be produced again.
+(text or list), `properties` (object of texts), `key` (ordering key), `delay_level`, `delay_ms`,
+`deliver_at_ms`. Others are ignored, so that the output of `consume -o json` can be produced again.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from epochmq.model.message import Message
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What the command line says for every message that does not say it itself."""
+    """Values from the command line, for messages that do not set them."""
 
     topic: str
     tags: str | None = None
@@ -32,14 +32,14 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class Outbound:
-    """A message and the key whose order it keeps, if any."""
+    """A message and its ordering key, if any."""
 
     message: Message
     key: str | None = field(default=None)
 
 
 def from_line(line: bytes, defaults: Defaults) -> Outbound:
-    """The line, without its end, as the body."""
+    """Return a message whose body is the line without its end."""
     message = Message(
         defaults.topic,
         line,
@@ -53,7 +53,7 @@ def from_line(line: bytes, defaults: Defaults) -> Outbound:
 
 
 def from_json(line: bytes, defaults: Defaults, number: int) -> Outbound:
-    """One JSON object; errors: `UsageError` that names the line's `number`."""
+    """Parse one JSON object; raises `UsageError` with the line's `number`."""
     try:
         found = json.loads(line)
         if not isinstance(found, dict):
@@ -115,12 +115,12 @@ def _properties(value: object) -> dict[str, str]:
         return {}
     if not isinstance(value, dict):
         raise ValueError("'properties' must be an object")
-    # What a stored message carries on top is written anew by client and broker.
+    # Reserved properties of a stored message are set again by client and broker.
     return {str(k): str(v) for k, v in value.items() if k not in names.RESERVED}
 
 
 def _when(found: dict[str, object], defaults: Defaults) -> dict[str, int]:
-    """When it is delivered; a line that says anything about it says all of it."""
+    """Return the delivery time; a line with any field of time uses none of the defaults."""
     names_of_time = ("delay_level", "delay_ms", "deliver_at_ms")
     if not any(name in found for name in names_of_time):
         return {name: getattr(defaults, name) for name in names_of_time}
@@ -144,14 +144,14 @@ def _level(value: object) -> int:
 
 
 # Reading -------------------------------------------------------------------------------------
-# Lines from a file, a pipe or a terminal, without a thread that Ctrl-C could not end.
+# Reads lines from a file, a pipe or a terminal, without a thread that Ctrl-C could not end.
 
 
 CHUNK_BYTES = 1 << 16
 
 
 async def lines(handle: int) -> AsyncIterator[bytes]:
-    """Lines without their ends; the last may lack one. Empty lines are lines."""
+    """Yield lines without their ends, also empty ones; the last line may lack an end."""
     rest = b""
     async for chunk in _chunks(handle):
         whole = (rest + chunk).split(b"\n")

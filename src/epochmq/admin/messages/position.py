@@ -1,4 +1,4 @@
-"""Where reading begins: `first`, `last`, an offset, a number from the end, or a time."""
+"""Parses start positions: `first`, `last`, an offset, a number from the end, or a time."""
 
 import datetime
 import re
@@ -23,7 +23,7 @@ class PositionKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """`value` is an offset, a number of messages before the end of each queue, or wall ms."""
+    """A start position; `value` is an offset, a number of messages before the end, or wall ms."""
 
     kind: PositionKind
     value: int = 0
@@ -34,9 +34,9 @@ LAST = StartPosition(PositionKind.LAST)
 
 
 def parse(text: str, now_wall_ms: int) -> StartPosition:
-    """What `--from` says; errors: `UsageError` that shows every form.
+    """Parse option `--from`; raises `UsageError` that lists all forms.
 
-    `first`, `last`; `100` an offset; `-10` the last ten of each queue; `15m` so long ago;
+    `first`, `last`; `100` is an offset; `-10` the last ten of each queue; `15m` that long ago;
     `@1700000000000` milliseconds since 1970; `2024-05-01T12:00` local time, or with `Z` or a zone.
     """
     if text in ("first", "last"):
@@ -60,11 +60,11 @@ def parse(text: str, now_wall_ms: int) -> StartPosition:
 
 
 # Name arguments ------------------------------------------------------------------------------
-# Names and filters given on the command line: a wrong one is a usage error, not a refusal.
+# Checks names and filters of the command line: a wrong one is a usage error.
 
 
 def checked_topic(name: str) -> str:
-    """`name`, if a topic may be called so."""
+    """Return `name`; raises `UsageError` for an invalid topic name."""
     try:
         check_topic(name)
     except Refused as error:
@@ -73,7 +73,7 @@ def checked_topic(name: str) -> str:
 
 
 def checked_group(name: str) -> str:
-    """`name`, if a group may be called so."""
+    """Return `name`; raises `UsageError` for an invalid group name."""
     try:
         check_group(name)
     except Refused as error:
@@ -82,7 +82,7 @@ def checked_group(name: str) -> str:
 
 
 def checked_sql(text: str) -> str:
-    """`text`, if it is an SQL92 filter."""
+    """Return `text`; raises `UsageError` for an invalid SQL92 filter."""
     try:
         compile_filter(text)
     except SqlError as error:

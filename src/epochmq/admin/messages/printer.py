@@ -1,4 +1,4 @@
-"""Messages on standard output: pretty for a terminal, bodies only for a pipe, or JSON lines."""
+"""Prints messages on standard output: pretty for a terminal, bodies for a pipe, or JSON lines."""
 
 import base64
 import datetime
@@ -13,12 +13,12 @@ from epochmq.model.message import StoredMessage
 PRETTY_BYTES_MAX = 2_000
 _DIM, _CYAN, _PLAIN = "\x1b[2m", "\x1b[36m", "\x1b[0m"
 
-# Whatever stands in a body must not move the cursor or rename the window.
+# A body must not move the cursor or rename the window.
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code != 9}
 
 
 class Printer:
-    """`style` is "pretty", "body" or "json"; what was shown is flushed by `flush`."""
+    """Prints messages; `style` is "pretty", "body" or "json"; `flush` flushes the output."""
 
     def __init__(self, style: str, out: BinaryIO | None = None) -> None:
         self._form = {"pretty": pretty, "body": body, "json": as_json}[style]
@@ -31,19 +31,19 @@ class Printer:
         self.count += 1
 
     def flush(self) -> None:
-        """What was shown is now out of our hands; `BrokenPipeError` when nobody takes it."""
+        """Flush the output; raises `BrokenPipeError` when its reader has ended."""
         self._out.flush()
 
 
 def style_for(output: str) -> str:
-    """JSON when asked, else by where standard output goes."""
+    """Return "json" if requested, else the style for standard output."""
     if output == "json":
         return "json"
     return "pretty" if sys.stdout.isatty() else "body"
 
 
 def body(message: StoredMessage) -> bytes:
-    """The body as it was sent, or as stored when it cannot be unpacked."""
+    """Return the body as it was sent, or as stored when it cannot be decompressed."""
     try:
         return message.plain_body()
     except EpochError:
@@ -51,7 +51,9 @@ def body(message: StoredMessage) -> bytes:
 
 
 def pretty(message: StoredMessage) -> bytes:
-    """Time and place in grey, tags and keys in colour, then the text with nothing harmful in it."""
+    """Format time and place in grey, tags and keys in colour, then the text without control
+    codes.
+    """
     moment = datetime.datetime.fromtimestamp(message.store_wall_ms / 1_000)
     place = f"{moment:%H:%M:%S}.{message.store_wall_ms % 1_000:03d}"
     place += f" {message.queue_id}@{message.queue_offset}"
@@ -61,7 +63,9 @@ def pretty(message: StoredMessage) -> bytes:
 
 
 def as_json(message: StoredMessage) -> bytes:
-    """Everything about it; `body_base64` where the body is no text. `produce --json` reads it."""
+    """Format all fields as JSON, which `produce --json` can read; binary bodies as
+    `body_base64`.
+    """
     content = body(message)
     shown: dict[str, object] = {
         "topic": message.topic,

@@ -1,4 +1,4 @@
-"""Sends many messages fast: in batches, each key in its order, with a bounded number waiting."""
+"""Sends many messages in batches, ordered by key, with a bounded number in flight."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ _AGAIN_S = 0.05
 
 
 class _QueueSender:
-    """Messages for one queue, or for any; a worker sends what waits in batches."""
+    """Messages for one queue, or for any; a worker sends them in batches."""
 
     def __init__(self, queue: MessageQueue | None) -> None:
         self.queue = queue
@@ -32,7 +32,7 @@ class _QueueSender:
         self.wake = asyncio.Event()
 
     def next_batch(self) -> list[Outbound]:
-        """The next batch; delayed messages, which no batch may hold, go singly."""
+        """Return the next batch; delayed messages, which cannot be in a batch, are sent singly."""
         batch = [self.waiting.popleft()]
         room = BATCH_BYTES - len(batch[0].message.body)
         while self.waiting and len(batch) < BATCH_COUNT and not batch[0].message.is_delayed:
@@ -45,7 +45,9 @@ class _QueueSender:
 
 
 class RateSender:
-    """Use as `async with Sender(producer, topic) as sender`; leaving waits until all are held."""
+    """Sends messages: `async with RateSender(producer, topic) as sender`; exit waits for all
+    acks.
+    """
 
     def __init__(
         self,
@@ -53,8 +55,11 @@ class RateSender:
         topic: str,
         on_ack: Callable[[float, int], None] = lambda _began, _count: None,
     ) -> None:
-        """`on_ack` gets, for each acknowledgement, when its send began (monotonic seconds) and how
-        many messages it had."""
+        """Create a sender.
+
+        `on_ack` is called for each acknowledgement with the start of its send (monotonic seconds)
+        and its number of messages.
+        """
         self.sent = 0
         self.sent_bytes = 0
         self.latencies = Latencies()
@@ -68,7 +73,7 @@ class RateSender:
         self._error: BaseException | None = None
 
     async def put(self, outbound: Outbound) -> None:
-        """Queue a message; waits while many wait. Raises what an earlier send ended in."""
+        """Queue a message; waits while too many are queued. Raises the error of an earlier send."""
         while self._unsent >= WAITING_MAX and self._error is None:
             self._room.clear()
             await self._room.wait()
@@ -79,7 +84,7 @@ class RateSender:
         queue_sender.wake.set()
 
     async def drain(self) -> None:
-        """Wait until a broker holds everything."""
+        """Wait until brokers have acknowledged all messages."""
         while self._unsent and self._error is None:
             self._room.clear()
             await self._room.wait()
@@ -114,13 +119,13 @@ class RateSender:
         queue_sender = self._queue_senders.get(queue)
         if queue_sender is None:
             queue_sender = self._queue_senders[queue] = _QueueSender(queue)
-            # One worker keeps the order of a queue; messages without a key have none to keep.
+            # One worker keeps the order of a queue; messages without a key have no order.
             for _ in range(FREE_WORKERS if queue is None else 1):
                 self._workers.append(asyncio.create_task(self._work(queue_sender)))
         return queue_sender
 
     async def _queues(self) -> Sequence[MessageQueue]:
-        """The topic's queues; a group without a master gets the time to find one."""
+        """Return the topic's queues; waits for groups that have no master."""
         deadline = time.monotonic() + SEND_TIMEOUT_MS / 1_000
         while True:
             try:
@@ -159,14 +164,14 @@ class RateSender:
 
 
 # Pace ----------------------------------------------------------------------------------------
-# Holds a stream to so many a second.
+# Limits the rate of a stream.
 
 
 _SLICE_S = 0.005
 
 
 class SendPace:
-    """`await pace.next()` before each message; 0 a second means as fast as it goes."""
+    """Limits the rate: `await pace.next()` before each message; 0 per second means no limit."""
 
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second
@@ -174,7 +179,7 @@ class SendPace:
         self._count = 0
 
     async def next(self) -> None:
-        """Wait until it is this message's turn; very short sleeps are left out."""
+        """Wait until the next message is due; very short sleeps are skipped."""
         if not self._per_second:
             return
         due = self._began + self._count / self._per_second

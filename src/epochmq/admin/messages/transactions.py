@@ -1,4 +1,4 @@
-"""The producer behind `epochmq produce`, with `--transaction` one that ends each as it says."""
+"""The producer of `epochmq produce`; with `--transaction` each message is sent in a transaction."""
 
 import asyncio
 import datetime
@@ -18,7 +18,7 @@ from epochmq.model.topic import MessageQueue
 
 
 class AlwaysSo:
-    """A listener whose transactions all end the same way."""
+    """A listener that ends all transactions in the same way."""
 
     def __init__(self, state: TransactionState) -> None:
         self._state = state
@@ -31,7 +31,7 @@ class AlwaysSo:
 
 
 class InTransactions(TransactionProducer):
-    """Sends as a `Producer` does, each message in a transaction of its own."""
+    """A `Producer` that sends each message in its own transaction."""
 
     async def send(
         self,
@@ -52,20 +52,20 @@ class InTransactions(TransactionProducer):
         queue: MessageQueue | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """All at once, for a transaction holds one message; the last one's result."""
+        """Send all messages concurrently, one per transaction; returns the last result."""
         sends = (self.send(one, queue=queue, timeout_ms=timeout_ms) for one in messages)
         return (await asyncio.gather(*sends))[-1]
 
 
 def producer_for(namesrv: str, group: str, transaction: str | None) -> Producer:
-    """An ordinary producer, or one whose transactions end as `transaction` says."""
+    """Create a plain producer, or one whose transactions end as `transaction` says."""
     if transaction is None:
         return Producer(namesrv, group)
     return InTransactions(namesrv, group, AlwaysSo(TransactionState[transaction.upper()]))
 
 
 # When ----------------------------------------------------------------------------------------
-# When a message is to be delivered: a level, a duration, a time. Pure.
+# Parses delivery times: a level, a duration, a time. Pure.
 
 
 LEVEL_MAX = 18
@@ -75,9 +75,9 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def delay(text: str) -> tuple[int, int]:
-    """(level, milliseconds), one of them 0: `3` is a level, `1500ms`, `90s` or `1h30m` exact.
+    """Return (level, milliseconds), one of them 0: `3` is a level, `90s` or `1h30m` a duration.
 
-    Errors: `UsageError`.
+    Raises `UsageError` for other texts.
     """
     if re.fullmatch(r"[0-9]{1,3}", text) and int(text) <= LEVEL_MAX:
         return int(text), 0
@@ -90,9 +90,9 @@ def delay(text: str) -> tuple[int, int]:
 
 
 def moment(text: str) -> int:
-    """Wall ms: `@1700000000000`, or ISO 8601 in local time, or with `Z` or a zone.
+    """Parse `@1700000000000`, or ISO 8601 in local time, or with `Z` or a zone; returns wall ms.
 
-    Errors: `UsageError`.
+    Raises `UsageError` for other texts.
     """
     if re.fullmatch(r"@[0-9]{1,15}", text):
         return int(text[1:])

@@ -1,1 +1,1 @@
-"""`epochmq mqadmin`: RocketMQ's own tool, command by command, with its options and its output."""
+"""`epochmq mqadmin`: the commands of RocketMQ's admin tool, with its options and output."""

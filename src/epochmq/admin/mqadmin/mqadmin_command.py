@@ -1,4 +1,4 @@
-"""The group `epochmq mqadmin`: which commands there are, and which module has each."""
+"""The command group `epochmq mqadmin`: the names of its commands and their modules."""
 
 from importlib import import_module
 
@@ -67,7 +67,7 @@ SECTIONS = {
 
 
 class MqAdminGroup(LazyGroup):
-    """Finds commands whatever the case, as upstream; knows `help NAME` as well."""
+    """Finds commands without regard to case, as RocketMQ's tool does; supports `help NAME`."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         found = {name.lower(): name for name in self.table}.get(cmd_name.lower())

@@ -1,4 +1,4 @@
-"""What brokers themselves say of their replication: epochs, links, the way back into the group."""
+"""Commands that show a broker's replication: epochs, links, and its return to the group."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ async def get_broker_epoch(
 
 
 async def _addresses(admin: "Admin", name: str | None, cluster: str | None) -> list[str]:
-    """All replicas of the group, or of the cluster's groups, masters first."""
+    """Return the addresses of the group's replicas, or of the cluster's, masters first."""
     if name is None and cluster is None:
         raise click.UsageError("give one of -b BROKERNAME, -c CLUSTERNAME")
     groups = await admin.broker_groups(cluster)

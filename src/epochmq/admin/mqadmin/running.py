@@ -1,4 +1,4 @@
-"""How a command of `mqadmin` is made: options as RocketMQ spells them, text or JSON, one run."""
+"""Builds the commands of `mqadmin`: options in RocketMQ's spelling, output as text or JSON."""
 
 import asyncio
 import re
@@ -19,13 +19,13 @@ _FOR_ALL = "epochmq.admin.mqadmin.output"
 
 
 class Out:
-    """Where a command prints: text in RocketMQ's format, or one JSON object a line."""
+    """The output of a command: text in RocketMQ's format, or JSON lines."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
 
     def line(self, text: str = "", row: Mapping[str, object] | None = None) -> None:
-        """Print `text`; with JSON wanted print `row` in its place, or nothing without one."""
+        """Print `text`; for JSON print `row` instead, if there is one."""
         if not self.as_json:
             click.echo(text)
         elif row is not None:
@@ -42,7 +42,7 @@ Work = Callable[..., "Awaitable[None]"]
 
 
 class MqCommand(click.Command):
-    """Takes long options with one dash as well (`-topic x`), as RocketMQ's parser does."""
+    """Accepts long options with one dash as well (`-topic x`), as RocketMQ's parser does."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         long_names = {name for each in self.params for name in each.opts if name[:2] == "--"}
@@ -55,7 +55,7 @@ def _two_dashes(arg: str, long_names: set[str]) -> str:
 
 
 def mq_command(name: str, *options: click.Option) -> Callable[[Work], click.Command]:
-    """A command `name` that runs the decorated coroutine with a connected `Admin`."""
+    """Return a decorator for a coroutine that becomes the command `name` and gets an `Admin`."""
 
     def decorate(work: Work) -> click.Command:
         def callback(namesrv: str, output: str | None, **values: object) -> None:
@@ -107,7 +107,7 @@ def _namesrv() -> click.Option:
 
 
 def _trimmed(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    """Text without blanks around it, as RocketMQ's tool takes it; never empty."""
+    """Strip blanks, as RocketMQ's tool does; an empty value is an error."""
     text = value.strip() if value is not None else None
     if text == "":
         raise click.BadParameter("it is empty", ctx, option)
@@ -115,7 +115,7 @@ def _trimmed(ctx: click.Context, option: click.Parameter, value: str | None) -> 
 
 
 def _as_bool(ctx: click.Context, option: click.Parameter, value: str | None) -> bool | None:
-    """`true` or `false` as the option's value, since that is how RocketMQ's options are."""
+    """Convert the texts `true` and `false`, the values of RocketMQ's boolean options."""
     return None if value is None else value.lower() == "true"
 
 
@@ -132,9 +132,9 @@ def opt(
     default: object = None,
     convert: Callable[[click.Context, click.Parameter, Any], Any] | None = None,
 ) -> click.Option:
-    """An option; the coroutine's parameter is `long` with underscores."""
+    """Create an option; the coroutine's parameter is `long` with underscores."""
     letters = [f"-{letter}"] if letter else []
-    # To click a default of None is a value like another, which a required option then has.
+    # For click a default of None is a value, which would satisfy a required option.
     given: dict[str, Any] = {} if default is None else {"default": default}
     usual = _trimmed if kind is str else _as_bool if kind is bool else None
     return click.Option(
@@ -148,18 +148,18 @@ def opt(
 
 
 def flag(letter: str, long: str, meaning: str) -> click.Option:
-    """An option without a value."""
+    """Create an option without a value."""
     return click.Option([f"-{letter}", f"--{long}", snake(long)], is_flag=True, help=meaning)
 
 
 def snake(long: str) -> str:
-    """`brokerAddr` as `broker_addr`."""
+    """Convert `brokerAddr` to `broker_addr`."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", long)
     return spaced.lower()
 
 
 def one_of(first: object, second: object, names: str) -> None:
-    """Exactly one of two options; `names` is how they are shown."""
+    """Raise an error unless exactly one of two options is given; `names` is used in the message."""
     if (first is None) == (second is None):
         raise click.UsageError(f"give one of {names}, and only one")
 
@@ -174,7 +174,7 @@ def interval() -> click.Option:
 
 
 async def repeat(once: Callable[[], Awaitable[None]], seconds: int | None) -> None:
-    """`once`, and without end when there is an interval; Ctrl-C ends it."""
+    """Run `once`, or repeatedly at an interval in seconds until Ctrl-C."""
     await once()
     while seconds is not None:
         await asyncio.sleep(seconds)

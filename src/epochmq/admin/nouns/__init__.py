@@ -1,1 +1,1 @@
-"""Commands about the nouns: topics, groups, messages, clusters."""
+"""The command groups `topic`, `group`, `message` and `cluster`."""

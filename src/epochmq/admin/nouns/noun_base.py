@@ -1,4 +1,4 @@
-"""What the commands by noun share: their groups, questions before a loss, names that are near."""
+"""The common parts of the commands by noun: groups, confirmations, similar names."""
 
 import functools
 import sys
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 Row = dict[str, object]
 Work = Callable[..., "Awaitable[list[Row]]"]
-"""`async def work(admin, **values of the parameters)`: the rows to show."""
+"""`async def work(admin, **values of the parameters)`; returns the rows to show."""
 
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 cluster_option = click.option("-c", "--cluster", metavar="NAME", help="One cluster only.")
 
 
 class NounGroup(click.Group):
-    """The verbs of a noun; knows the nearest when one is mistyped."""
+    """The verbs of a noun; suggests the nearest one for a mistyped verb."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -39,9 +39,9 @@ class NounGroup(click.Group):
 
 
 def shows(*columns: str, title: str = "") -> Callable[[Work], Callable[..., None]]:
-    """Make a coroutine the body of a command: it is given an `Admin`, and returns rows to show.
+    """Return a decorator that makes a coroutine a command: it gets an `Admin` and returns rows.
 
-    `columns` are those of the table. The value of the parameter `title` stands above it.
+    `columns` are the table's columns. The value of the parameter `title` is shown above the table.
     """
 
     def decorate(work: Work) -> Callable[..., None]:
@@ -58,7 +58,10 @@ def shows(*columns: str, title: str = "") -> Callable[[Work], Callable[..., None
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask, unless told not to; ends the command for a no, `UsageError` where nobody can answer."""
+    """Ask for confirmation unless `yes`; ends the command on a no.
+
+    Raises `UsageError` when there is no terminal.
+    """
     if yes:
         return
     try:
@@ -73,7 +76,7 @@ def confirm(question: str, yes: bool) -> None:
 
 
 async def route_of(admin: "Admin", topic: str) -> "TopicRouteData":
-    """The route of `topic`; `NotFound` names the nearest topic there is."""
+    """Return the route of `topic`; raises `NotFound` with the most similar topic."""
     try:
         return await admin.route(topic)
     except NotFound:
@@ -84,7 +87,7 @@ async def route_of(admin: "Admin", topic: str) -> "TopicRouteData":
 async def all_groups(
     admin: "Admin", cluster: str | None = None
 ) -> dict[str, "SubscriptionGroupConfig"]:
-    """Configurations of all consumer groups by name, sorted; of many brokers' the last."""
+    """Return the configurations of all consumer groups by name, sorted; the last broker's wins."""
     found: dict[str, SubscriptionGroupConfig] = {}
     for address in (await admin.masters(cluster)).values():
         found.update(await admin.groups(address))
@@ -92,7 +95,7 @@ async def all_groups(
 
 
 async def check_group_known(admin: "Admin", group: str) -> None:
-    """`NotFound` names the nearest group there is."""
+    """Raise `NotFound`, with the most similar group, if the group does not exist."""
     groups = await all_groups(admin)
     if group not in groups:
         raise NotFound(f"there is no group '{group}'{nearest(group, groups)}")

@@ -1,1 +1,1 @@
-"""`epochmq pipeline`: jobs on Spark over topics, tables and replicas."""
+"""`epochmq pipeline`: the Spark jobs over topics, tables and replicas."""

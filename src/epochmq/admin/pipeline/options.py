@@ -1,4 +1,4 @@
-"""Options and output that all jobs share."""
+"""The options and the output that all jobs have in common."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -36,14 +36,14 @@ _OPTIONS = (
 
 
 def job_options(function: F) -> F:
-    """`dry_run`, `master`, `conf`, `report_file` and `output`."""
+    """Add the options `dry_run`, `master`, `conf`, `report_file` and `output` to a command."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
 def parse(conf: tuple[str, ...]) -> dict[str, str]:
-    """Spark's settings."""
+    """Parse Spark settings."""
     from epochmq.spark.jobs.framework import parse_conf
 
     return parse_conf(conf)
@@ -51,7 +51,7 @@ def parse(conf: tuple[str, ...]) -> dict[str, str]:
 
 @contextmanager
 def progress(title: str, *, total: bool = True) -> Iterator[Progress]:
-    """A bar on a terminal (a spinner where nobody knows the total), nothing in a pipe."""
+    """Show a progress bar on a terminal (a spinner without a total), and nothing in a pipe."""
     with Bar(title, 1.0 if total else None) as bar:
 
         def show(done: float, whole: float | None, text: str) -> None:
@@ -61,7 +61,7 @@ def progress(title: str, *, total: bool = True) -> Iterator[Progress]:
 
 
 def print_report(report: JobReport, output: str, file: Path | None) -> None:
-    """What the job ends with."""
+    """Print the report of a job, and write it to `file` if given."""
     if file is not None:
         file.write_text(json.dumps(report.as_json(), indent=2, default=str) + "\n")
         note(f"report: {file}")

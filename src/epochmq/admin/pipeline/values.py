@@ -6,7 +6,7 @@ import click
 
 
 class Moment(click.ParamType[int]):
-    """Wall ms: a number of them, or ISO 8601 with its zone."""
+    """A time in wall ms: a number, or ISO 8601 with its zone."""
 
     name = "TIME"
 
@@ -22,7 +22,7 @@ class Moment(click.ParamType[int]):
 
 
 class Duration(click.ParamType[int]):
-    """Milliseconds: a number of them, or with a unit as 500ms, 30s, 15m, 1h."""
+    """A duration in ms: a number, or with a unit such as 500ms, 30s, 15m, 1h."""
 
     name = "DURATION"
 

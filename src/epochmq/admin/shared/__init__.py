@@ -1,1 +1,1 @@
-"""What all commands share: output, exit codes, figures, and how a cluster is asked."""
+"""The common parts of all commands: output, exit codes, figures, and requests to a cluster."""

@@ -1,4 +1,4 @@
-"""Running one piece of work with a connected `Admin`, for commands that ask and end."""
+"""Runs a coroutine with a connected `Admin`, for commands that make requests and end."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def ask(namesrv: str, work: "Callable[[Admin], Awaitable[T]]") -> T:
-    """What `work` returns; connections are closed whatever happens."""
+    """Run `work` and return its result; connections are always closed."""
     from epochmq.client.aio import Admin  # slow to import, and `--help` needs none of it
     from epochmq.runtime.main import run
 
@@ -25,8 +25,8 @@ def ask(namesrv: str, work: "Callable[[Admin], Awaitable[T]]") -> T:
     return run(connected())
 
 
-# Tls arguments -------------------------------------------------------------------------------
-# `epochmq --tls COMMAND`: what the connections of the command line speak.
+# TLS arguments -------------------------------------------------------------------------------
+# `epochmq --tls COMMAND`: the TLS settings of the command line's connections.
 
 
 _FILE = click.Path(exists=True, dir_okay=False)
@@ -40,7 +40,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 
 
 def add_options(command: click.Command) -> None:
-    """Give `command` the options; each may be an environment variable, EPOCHMQ_TLS and so on."""
+    """Add the TLS options to `command`; each has an environment variable, such as EPOCHMQ_TLS."""
     for name, more in OPTIONS.items():
         variable = "EPOCHMQ_" + name.removeprefix("--").replace("-", "_").upper()
         click.option(name, envvar=variable, show_envvar=True, **more)(command)
@@ -49,7 +49,7 @@ def add_options(command: click.Command) -> None:
 def use_tls(
     tls: bool, tls_ca: str | None, tls_insecure: bool, tls_cert: str | None, tls_key: str | None
 ) -> None:
-    """Let all clients that the running command makes speak TLS; any of the options asks for it."""
+    """Make all clients of the running command use TLS, if any of the options is given."""
     chosen = _options(tls, tls_ca, tls_insecure, tls_cert, tls_key)
     if chosen is None:
         return
@@ -60,7 +60,7 @@ def use_tls(
 
 
 def chosen_tls() -> "OutgoingTls | None":
-    """The options given to the running command, for work that goes to other processes."""
+    """Return the TLS options of the running command, to pass them to other processes."""
     given = click.get_current_context().find_root().params
     names = (name.removeprefix("--").replace("-", "_") for name in OPTIONS)
     return _options(*(given.get(name) for name in names))

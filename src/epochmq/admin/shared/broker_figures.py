@@ -1,4 +1,4 @@
-"""The brokers of clusters with their figures, for both spellings of "list the cluster"."""
+"""Collects the brokers of clusters with their statistics, for both commands that list them."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ _SUSPENDED = "3"
 
 @dataclass(slots=True)
 class BrokerFigures:
-    """One broker; `figures` is its runtime info, empty when it did not tell (`problem`)."""
+    """One broker; `figures` is its runtime info, empty when it did not answer (`problem`)."""
 
     cluster: str
     name: str
@@ -28,10 +28,10 @@ class BrokerFigures:
     figures: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
     is_outside_set: bool = False
-    """Whether its master counts it out of the sync-state set."""
+    """Whether its master does not include it in the sync-state set."""
 
     def number(self, key: str) -> float:
-        """The first number of a figure such as "0.2 0.1 0.3"; 0 when there is none."""
+        """Return the first number of a figure such as "0.2 0.1 0.3"; 0 when there is none."""
         first = self.figures.get(key, "").split(" ")[0]
         try:
             return float(first)
@@ -56,7 +56,7 @@ class BrokerFigures:
 
     @property
     def trouble(self) -> str | None:
-        """Why it is not well, as far as it shows: it does not tell, or takes no messages."""
+        """The reason why it is unhealthy: it does not answer, or accepts no messages; else None."""
         if self.problem is not None:
             return self.problem
         if self.figures.get("storeFenced"):
@@ -74,7 +74,9 @@ class BrokerFigures:
         return self._role_trouble()
 
     def _role_trouble(self) -> str | None:
-        """`brokerActive` tells of delays and transactions, which run at masters only."""
+        """Check `brokerActive`, which is about delays and transactions and is true at masters
+        only.
+        """
         role = self.figures.get("epochmqRole")
         is_active = self.figures.get("brokerActive") != "false"
         if role is None:  # RocketMQ's own, of which only a master is ever active
@@ -92,12 +94,12 @@ class BrokerFigures:
         return None
 
     def hours_kept(self, now_wall_ms: int) -> float:
-        """Age of the oldest message."""
+        """Return the age of the oldest message in hours."""
         earliest = self.number("earliestMessageTimeStamp")
         return (now_wall_ms - earliest) / 3_600_000 if earliest > 0 else 0.0
 
     def row(self, now_wall_ms: int) -> dict[str, object]:
-        """For JSON and for tables of our own."""
+        """Return the broker as a row for JSON and tables."""
         return {
             "cluster": self.cluster,
             "broker": self.name,
@@ -121,7 +123,7 @@ class BrokerFigures:
 
 
 async def brokers(admin: "Admin", cluster: str | None = None) -> list[BrokerFigures]:
-    """All brokers of a cluster, or of all, by cluster, name and id; none is left out."""
+    """Return all brokers of one or all clusters, by cluster, name and id."""
     groups = await admin.broker_groups(cluster)
     info = await admin.cluster_info()
     found = [
@@ -137,7 +139,7 @@ async def brokers(admin: "Admin", cluster: str | None = None) -> list[BrokerFigu
 
 
 def _compare_with_sets(found: list[BrokerFigures]) -> None:
-    """Mark the slaves that their master does not count among those in sync."""
+    """Mark the slaves that are not in their master's sync-state set."""
     sets = {
         broker.name: broker.figures["epochmqSyncStateSet"].split(",")
         for broker in found

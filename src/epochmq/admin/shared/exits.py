@@ -1,4 +1,4 @@
-"""Exit codes, and which error ends in which: the one place that knows.
+"""The exit codes of commands, and which error leads to which.
 
 0 done; 1 failed; 2 used wrongly; 3 not reachable; 4 unhealthy; 5 not found; 130 interrupted.
 """
@@ -40,15 +40,15 @@ _EXTRAS = {
     "spark,lake,typed": "fastavro google",
     "compression": "lz4 zstandard",
 }
-"""Which extra of the distribution installs which modules."""
+"""By module: the extra of the distribution that installs it."""
 
 
 class Unhealthy(EpochError):
-    """What was asked about is there and not well; the message says what is wrong."""
+    """Raised when something exists and is not healthy; the message says what is wrong."""
 
 
 def exit_code(error: BaseException) -> int:
-    """The exit code of a command that ended in `error`."""
+    """Return the exit code of a command that ended with `error`."""
     if isinstance(error, Refused):
         return NOT_FOUND if error.code in _CODES_NOT_FOUND else FAILED
     if isinstance(error, KeyboardInterrupt):
@@ -66,7 +66,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def explain(error: BaseException) -> str:
-    """What a user is shown: one clear line, or one for each fault of a configuration."""
+    """Return the error message for users: one line, or one for each configuration error."""
     if isinstance(error, Refused):
         return f"refused: {error.remark} (code {error.code})"
     if isinstance(error, EpochError) and not isinstance(error, OurBug) and str(error):
@@ -85,15 +85,15 @@ def _extra_of(error: ModuleNotFoundError) -> str | None:
 
 
 # Lazy ----------------------------------------------------------------------------------------
-# Command groups that import a command only when it is used, so that `--help` answers at once.
+# Command groups that import a command only when it is used, so that `--help` is fast.
 
 
 Table = Mapping[str, tuple[str, str]]
-"""Name of a command -> the module whose `command` it is, and its help in one line."""
+"""Command name -> the module with its `command`, and its help in one line."""
 
 
 class LazyGroup(click.Group):
-    """A group over a `Table`; knows the nearest name when one is mistyped."""
+    """A group over a `Table`; suggests the nearest name for a mistyped one."""
 
     def __init__(
         self, table: Table, sections: Mapping[str, Sequence[str]] | None = None, **kw: Any
@@ -127,7 +127,7 @@ class LazyGroup(click.Group):
 
 
 class Program(click.Command):
-    """The outermost command: every way it can end becomes an exit code and one clear line."""
+    """The outermost command: converts every error to an exit code and one clear line."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["standalone_mode"] = False
@@ -151,7 +151,7 @@ class RootGroup(Program, LazyGroup):
 
 
 def _report(error: BaseException) -> int:
-    """Say on stderr what went wrong; the exit code."""
+    """Print an error on stderr and return the exit code."""
     if isinstance(error, click.Abort | KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return INTERRUPTED
@@ -168,14 +168,14 @@ def _report(error: BaseException) -> int:
 
 
 def _reader_left() -> int:
-    """`epochmq ... | head`: whoever read our output has enough, which is no failure."""
-    # Else the interpreter would try to flush once more when it ends, and complain.
+    """Handle a closed output, as in `epochmq ... | head`, which is not a failure."""
+    # Prevents the interpreter's flush at exit, which would report an error.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OK
 
 
 def nearest(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
-    """ " (did you mean 'x'?)", or nothing when no known name is near."""
+    """Return " (did you mean 'x'?)", or an empty text when no known name is similar."""
     import difflib  # only needed after a mistake
 
     by_lower = {each.lower(): each for each in known}

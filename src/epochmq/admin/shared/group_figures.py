@@ -1,4 +1,4 @@
-"""How far groups are and who is in them, for both spellings of "show the lag"."""
+"""Collects the progress (lag) and the members of consumer groups, for both command lines."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ OFFLINE = "OFFLINE"
 
 @dataclass(slots=True)
 class Summary:
-    """One group in a line; without members it has neither version, kind nor model."""
+    """One group in one row; without members it has no version, kind or model."""
 
     group: str
     members: int = 0
@@ -44,7 +44,7 @@ class Summary:
 
 @dataclass(slots=True)
 class QueuePosition:
-    """Where a group is in one queue; `owner` is the client id of the member that has it."""
+    """A group's position in one queue; `owner` is the client id of the queue's member."""
 
     queue: MessageQueue
     broker_offset: int
@@ -77,7 +77,7 @@ class QueuePosition:
 
 @dataclass(slots=True)
 class GroupProgress:
-    """A group in all its queues."""
+    """A group's positions in all its queues."""
 
     positions: list[QueuePosition] = field(default_factory=list)
     tps: float = 0.0
@@ -94,14 +94,14 @@ class GroupProgress:
 async def progress(
     admin: "Admin", group: str, topic: str | None = None, *, owners: bool = False
 ) -> GroupProgress:
-    """Where a group is; with `owners` every member is asked which queues it has."""
+    """Return a group's progress; with `owners` every member is asked for its queues."""
     table, tps = await admin.progress(group, topic)
     found = await _owners(admin, group) if owners else {}
     return GroupProgress([_position(q, at, found.get(q)) for q, at in table.items()], tps)
 
 
 def _position(queue: MessageQueue, at: "OffsetWrapper", owner: str | None) -> QueuePosition:
-    # Brokers before 5.1 do not tell what was pulled: nothing is known to be in flight.
+    # Brokers before 5.1 do not report pulled offsets: nothing counts as in flight.
     pulled = max(at.pull_offset, at.consumer_offset) if at.pull_offset == 0 else at.pull_offset
     return QueuePosition(
         queue, at.broker_offset, at.consumer_offset, pulled, at.last_timestamp, owner
@@ -109,7 +109,7 @@ def _position(queue: MessageQueue, at: "OffsetWrapper", owner: str | None) -> Qu
 
 
 async def _owners(admin: "Admin", group: str) -> dict[MessageQueue, str]:
-    """Members that cannot be asked own nothing here."""
+    """Return the owners of queues; members that do not answer are left out."""
     owners: dict[MessageQueue, str] = {}
     try:
         for member in (await admin.consumers(group)).connection_set:
@@ -122,7 +122,7 @@ async def _owners(admin: "Admin", group: str) -> dict[MessageQueue, str]:
 
 
 async def summary(admin: "Admin", group: str) -> Summary:
-    """One group; what cannot be told is left at nothing, and `problem` says why."""
+    """Summarise one group; unknown values stay empty, and `problem` has the reason."""
     found = Summary(group)
     try:
         standing = await progress(admin, group)

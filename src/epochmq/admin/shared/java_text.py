@@ -1,4 +1,4 @@
-"""Values as Java prints them: what scripts that read RocketMQ's output look for."""
+"""Formats values like Java, for scripts that read RocketMQ's output."""
 
 import datetime
 import json
@@ -11,19 +11,19 @@ from epochmq.base.errors import UsageError
 
 _TIME_FORM = "%Y-%m-%d#%H:%M:%S:%f"
 
-# Whatever stands in a message must not move the cursor or rename the window.
+# A message must not move the cursor or rename the window.
 _HARMLESS = {
     code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)
 }
 
 
 def harmless(text: str) -> str:
-    """`text` with control characters shown, tabs and line ends kept."""
+    """Return `text` with control characters escaped, except tabs and line ends."""
     return text.translate(_HARMLESS)
 
 
 def text_of(value: object) -> str:
-    """Booleans in small letters, None as `null`, maps as `{a=b, c=d}`."""
+    """Format a value: booleans in lower case, None as `null`, maps as `{a=b, c=d}`."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -55,7 +55,7 @@ def second(wall_ms: int) -> str:
 
 
 def pretty_json(value: Any, depth: int = 0) -> str:
-    """JSON over many lines as RocketMQ's tool prints it: tabs, integer keys bare."""
+    """Format JSON over several lines as RocketMQ's tool does: tabs, integer keys without quotes."""
     if isinstance(value, Mapping) and value:
         bare = all(isinstance(key, int) for key in value)
         step = "\n" + "\t" * (depth + 1)
@@ -74,7 +74,7 @@ def _key(key: object) -> str:
 
 
 def parse_time(text: str, now_wall_ms: int) -> int:
-    """Wall ms of `now`, of a number, or of `yyyy-MM-dd#HH:mm:ss:SSS` in local time."""
+    """Parse `now`, a number, or `yyyy-MM-dd#HH:mm:ss:SSS` in local time; returns wall ms."""
     if text == "now":
         return now_wall_ms
     try:
@@ -93,7 +93,7 @@ def parse_time(text: str, now_wall_ms: int) -> int:
 def to_moment(
     ctx: click.Context, option: click.Parameter, value: str | None
 ) -> tuple[str, int] | None:
-    """The value of an option that is a time, see `parse_time`: (the text, wall ms)."""
+    """Parse the value of a time option (see `parse_time`): (the text, wall ms)."""
     if value is None:
         return None
     now = round(datetime.datetime.now().timestamp() * 1000)

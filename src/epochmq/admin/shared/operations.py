@@ -1,4 +1,4 @@
-"""Operations of both command lines, by noun and `mqadmin`, of more than one call of `Admin`."""
+"""Operations of both command lines that need several calls of `Admin`."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def route_parts(route: TopicRouteData) -> list[tuple[BrokerData, QueueData]]:
-    """The brokers of a topic by name, each with its queues; one without queues is left out."""
+    """Return the brokers of a topic by name, with their queues; brokers without queues are left
+    out.
+    """
     queues = {data.broker_name: data for data in route.queue_datas}
     brokers = sorted(route.broker_datas, key=lambda data: data.broker_name)
     return [(each, queues[each.broker_name]) for each in brokers if each.broker_name in queues]
@@ -22,7 +24,7 @@ def route_parts(route: TopicRouteData) -> list[tuple[BrokerData, QueueData]]:
 async def delete_group(
     admin: "Admin", group: str, cluster: str | None, *, clean_offsets: bool
 ) -> AsyncIterator[tuple[str, str]]:
-    """Delete a group on all masters, each given by name and address, then the topics of its own."""
+    """Delete a group on all masters, yielding their name and address, then the group's topics."""
     for name, address in (await admin.masters(cluster)).items():
         await admin.delete_group(address, group, clean_offsets=clean_offsets)
         yield name, address
@@ -33,9 +35,9 @@ async def delete_group(
 async def reset_to_time(
     admin: "Admin", group: str, topic: str, wall_ms: int, *, force: bool = True
 ) -> "dict[MessageQueue, int] | list[Moved]":
-    """Move a group in all queues of a topic; a list where the brokers let the client do it.
+    """Reset a group's offsets to a time in all queues; returns a list when the client does it.
 
-    Brokers before 5.3 move no group that nobody is in.
+    Brokers before 5.3 cannot reset a group without members.
     """
     from epochmq.client.aio.admin_groups import is_offline
 

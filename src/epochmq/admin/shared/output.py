@@ -1,4 +1,4 @@
-"""What commands print: a table for people, JSON lines for programs, chosen by `-o`.
+"""Prints the results of commands: a table for people, JSON lines for programs, chosen by `-o`.
 
     @click.command()
     @output_option
@@ -39,7 +39,7 @@ output_option: Callable[[F], F] = click.option(
 
 
 def show(output: str, columns: Sequence[str], rows: Iterable[Row], *, title: str = "") -> None:
-    """Print `rows`: every key of a row goes into JSON, `columns` are what the table has."""
+    """Print `rows`: JSON has all keys of a row, a table has the `columns`."""
     if output == JSON:
         for row in rows:
             print_json(row)
@@ -50,17 +50,17 @@ def show(output: str, columns: Sequence[str], rows: Iterable[Row], *, title: str
 
 
 def print_json(row: Row) -> None:
-    """One object, one line."""
+    """Print an object as one line of JSON."""
     click.echo(json.dumps(row, ensure_ascii=False, default=str))
 
 
 def note(text: str) -> None:
-    """A remark for people, on stderr, so that it never mixes with data."""
+    """Print a remark for people on stderr, separate from the data."""
     click.echo(text, err=True)
 
 
 def text_of(value: object) -> str:
-    """A cell of a table: nothing for None, `true` and `false`, lists joined by commas."""
+    """Format a table cell: None is empty, booleans are `true` and `false`, lists have commas."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -83,7 +83,7 @@ def _print_rich(columns: Sequence[str], rows: Iterable[Row], title: str) -> None
     for name in columns:
         numbers = all(isinstance(row.get(name), int | float | None) for row in kept)
         justify: Literal["left", "right"] = "right" if numbers else "left"
-        # Only the last column may be broken into lines: it is the one with the long texts.
+        # Only the last column may wrap: it has the long texts.
         table.add_column(
             name.upper(), justify=justify, overflow="fold", no_wrap=name != columns[-1]
         )
@@ -93,7 +93,7 @@ def _print_rich(columns: Sequence[str], rows: Iterable[Row], title: str) -> None
 
 
 def _print_plain(columns: Sequence[str], rows: Iterable[Row]) -> None:
-    """Columns padded with blanks: no frame, nothing cut off, good for `grep` and `awk`."""
+    """Print columns padded with blanks, without a frame or cuts, for `grep` and `awk`."""
     cells = [[name.upper() for name in columns]]
     cells += [[text_of(row.get(name)) or "-" for name in columns] for row in rows]
     widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
@@ -103,16 +103,16 @@ def _print_plain(columns: Sequence[str], rows: Iterable[Row]) -> None:
 
 
 # Progress bar --------------------------------------------------------------------------------
-# Progress on a terminal: on stderr, redrawn now and then, and nothing at all in a pipe.
+# A progress bar on stderr of a terminal, redrawn at intervals; nothing in a pipe.
 
 
 REDRAW_S = 0.1
 
 
 class Bar:
-    """`with Bar("sending", total=100, unit=...) as bar: bar.set(done, "text")`.
+    """A progress bar: `with Bar("sending", total=100, unit=...) as bar: bar.set(done, "text")`.
 
-    Without a total a spinner and a count. Cheap when called for every message.
+    Without a total it shows a spinner and a count. A call for every message is cheap.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Bar:
             self._progress.stop()
 
     def set(self, done: float, text: str = "") -> None:
-        """Show how far it is."""
+        """Update the bar."""
         if self._progress is None or (now := time.monotonic()) < self._next_s:
             return
         self._next_s = now + REDRAW_S
@@ -172,15 +172,15 @@ def _make(bounded: bool) -> "Progress":
 
 
 # Figures -------------------------------------------------------------------------------------
-# Numbers for people: percentiles in little memory, rates, sizes.
+# Formats numbers for people: percentiles in little memory, rates, sizes.
 
 
 _STEPS = 100
-"""Buckets an e-fold: a percentile is right to one in a hundred."""
+"""Buckets per factor e: a percentile is exact to 1 %."""
 
 
 class Latencies:
-    """Counts of durations in buckets of one per cent; never grows past a few thousand entries."""
+    """A histogram of durations with buckets of 1 %, at most a few thousand of them."""
 
     __slots__ = ("_buckets", "_total", "max_ms")
 
@@ -190,14 +190,14 @@ class Latencies:
         self.max_ms = 0.0
 
     def add(self, ms: float, count: int = 1) -> None:
-        """Count `count` durations of `ms`."""
+        """Add `count` durations of `ms`."""
         bucket = int(math.log(max(ms, 0.0) * 1_000 + 1) * _STEPS)
         self._buckets[bucket] = self._buckets.get(bucket, 0) + count
         self._total += count
         self.max_ms = max(self.max_ms, ms)
 
     def percentile(self, share: float) -> float:
-        """The duration in ms that `share` (0 to 1) of all stay within; 0 without any."""
+        """Return the percentile in ms for `share` (0 to 1); 0 without durations."""
         left = math.ceil(self._total * share)
         for bucket in sorted(self._buckets):
             left -= self._buckets[bucket]
@@ -206,14 +206,14 @@ class Latencies:
         return 0.0
 
     def as_dict(self) -> dict[str, float]:
-        """For reports: rounded milliseconds."""
+        """Return rounded milliseconds for reports."""
         shares = {"p50_ms": 0.5, "p99_ms": 0.99}
         figures = {name: round(self.percentile(share), 2) for name, share in shares.items()}
         return {**figures, "max_ms": round(self.max_ms, 2)}
 
 
 def size(count: float) -> str:
-    """Bytes in the largest fitting unit: "12.3 MB"."""
+    """Format bytes in the largest fitting unit, such as "12.3 MB"."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1_000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -222,5 +222,5 @@ def size(count: float) -> str:
 
 
 def rate(count: int, seconds: float) -> str:
-    """ "1,234/s"; of a single moment there is no rate."""
+    """Format a rate such as "1,234/s"; "-" without elapsed time."""
     return f"{count / seconds:,.0f}/s" if seconds > 0 else "-"

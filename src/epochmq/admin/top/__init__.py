@@ -1,1 +1,1 @@
-"""`epochmq top`: who is master of what, which replicas are in sync, and what just happened."""
+"""`epochmq top`: shows masters, replicas in sync, and recent changes."""

@@ -1,4 +1,4 @@
-"""What `top` knows at one moment, and what changed between two; plain values."""
+"""The state of a cluster at one moment, and the changes between two states, as values."""
 
 from dataclasses import dataclass, field
 
@@ -11,17 +11,20 @@ class ReplicaView:
     broker_id: int
     alive: bool
     in_sync: bool | None
-    """Whether it is in the sync-state set; None in a group without controllers, which has none."""
+    """Whether it is in the sync-state set; None in a group without controllers, which has no
+    such set.
+    """
     is_master: bool
     max_offset: int | None = None
-    """End of its log; None while it does not answer."""
+    """The end of its log; None while it does not answer."""
     epoch: int | None = None
     """The last epoch of its log."""
     acting: bool = False
-    """It stands in for the master of its group."""
+    """Whether it is the acting master of its group."""
     backlog: int | None = None
-    """Messages that it still has to hand over to masters of other groups; None where it says
-    nothing of it."""
+    """Messages that it has to move to masters of other groups; None when it does not report
+    that.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,13 @@ class BrokerGroupView:
 
     @property
     def acting(self) -> ReplicaView | None:
-        """Who stands in for the master."""
+        """The acting master, if any."""
         return next((replica for replica in self.replicas if replica.acting), None)
 
     def lag_bytes(self, replica: ReplicaView) -> int | None:
-        """How much of the master's log a replica has not; None when one of them is silent."""
+        """Return the bytes of the master's log that a replica lacks; None when one does not
+        answer.
+        """
         ends = {each.address: each.max_offset for each in self.replicas}
         end = ends.get(self.master or "")
         if end is None or replica.max_offset is None:
@@ -69,13 +74,13 @@ class TimelineEvent:
 
 @dataclass(slots=True)
 class TopTimeline:
-    """What happened since `top` looks on; of each moment in the order of the groups."""
+    """The changes since `top` started; those of one moment are in the order of the groups."""
 
     events: list[TimelineEvent] = field(default_factory=list)
     _last: ClusterView | None = None
 
     def compare_view(self, view: ClusterView) -> None:
-        """Compare with what was seen before."""
+        """Compare a state with the one before and record the changes."""
         last, self._last = self._last, view
         if last is None:
             return

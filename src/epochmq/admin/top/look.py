@@ -1,4 +1,4 @@
-"""Asks name servers, controllers and brokers for what `top` shows."""
+"""Collects the state that `top` shows from name servers, controllers and brokers."""
 
 import asyncio
 import dataclasses
@@ -15,14 +15,14 @@ CONTROLLER_ADDR = "controllerAddr"
 
 
 class Looker:
-    """Takes a `ClusterView` at a time; finds the controllers by itself."""
+    """Returns the current `ClusterView`; finds the controllers itself."""
 
     def __init__(self, admin: Admin, controllers: Iterable[str] = ()) -> None:
         self._admin = admin
         self._controllers = list(controllers)
 
     async def look(self) -> ClusterView:
-        """What is now; a name server that is away is told in `problem`."""
+        """Return the current state; `problem` reports a name server that does not answer."""
         wall = time.time_ns() // 1_000_000
         try:
             brokers = await self._admin.broker_groups()
@@ -35,7 +35,7 @@ class Looker:
         return ClusterView(wall, leader, tuple(self._controllers), tuple(groups))
 
     async def _ask_brokers(self, groups: Iterable[BrokerData]) -> list[str]:
-        """The controllers' addresses as any broker has them configured."""
+        """Return the controllers' addresses from the configuration of any broker."""
         for data in groups:
             for address in data.broker_addrs.values():
                 try:
@@ -88,9 +88,9 @@ class Looker:
         )
 
     async def _plain(self, replica: ReplicaView) -> ReplicaView:
-        """A replica without controllers: its own figures, what a stand-in has to hand over too.
+        """Complete a replica without controllers: its figures, and the backlog of an acting master.
 
-        It is alive if it answers: name servers keep one that fell silent for a while.
+        It is alive if it answers: name servers list a broker for some time after it stopped.
         """
         try:
             figures = await self._admin.runtime_info(replica.address)
@@ -109,7 +109,7 @@ class Looker:
         return tuple(await asyncio.gather(*map(self._measure, replicas)))
 
     async def _measure(self, replica: ReplicaView) -> ReplicaView:
-        """With the end of its log and its last epoch, if it says so."""
+        """Return the replica with its log's end and last epoch, if it answers."""
         if not replica.alive:
             return replica
         try:
@@ -134,6 +134,6 @@ def _number(figures: Mapping[str, str], key: str) -> int | None:
 
 
 def _sum(figures: Mapping[str, str], *keys: str) -> int | None:
-    """None where none of them is told."""
+    """Return the sum of the figures; None when the broker reports none of them."""
     told = [number for key in keys if (number := _number(figures, key)) is not None]
     return sum(told) if told else None

@@ -1,4 +1,4 @@
-"""A `ClusterView` and its timeline as one screen, or as rows."""
+"""Renders a `ClusterView` and its timeline as a screen, or as rows."""
 
 import time
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ COLUMNS = ("group", "id", "address", "role", "epoch", "in_sync", "end", "lag_byt
 
 
 def rows(view: ClusterView) -> list[dict[str, object]]:
-    """One row a replica."""
+    """Return one row per replica."""
     return [
         {
             "group": group.name,
@@ -38,7 +38,7 @@ def rows(view: ClusterView) -> list[dict[str, object]]:
 
 
 def role(replica: ReplicaView) -> str:
-    """One word, or two."""
+    """Return the role of a replica in one or two words."""
     if not replica.alive:
         return "dead"
     if replica.acting:
@@ -47,7 +47,7 @@ def role(replica: ReplicaView) -> str:
 
 
 def draw(view: ClusterView, timeline: TopTimeline) -> "RenderableType":
-    """One screen."""
+    """Render one screen."""
     from rich.console import Group as Lines
     from rich.text import Text
 

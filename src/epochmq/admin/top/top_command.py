@@ -1,4 +1,4 @@
-"""`epochmq top`."""
+"""`epochmq top`: a live view of the cluster."""
 
 import asyncio
 import sys
@@ -73,7 +73,7 @@ async def _live(looker: "Looker", interval: float) -> None:
 
 
 async def _follow(looker: "Looker", interval: float, output: str) -> None:
-    """Only what changes, a line each."""
+    """Print only changes, one line each."""
     from epochmq.admin.top.cluster_view import TopTimeline
 
     timeline = TopTimeline()

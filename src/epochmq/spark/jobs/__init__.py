@@ -1,1 +1,1 @@
-"""The jobs of the pipeline, each a function that returns a `report.Report`, and a command."""
+"""The Spark jobs of the pipeline: each is a function that returns a `JobReport`, and a command."""

@@ -1,10 +1,10 @@
-"""Job `archive`: topics to a table, exactly once, until now or for as long as it runs.
+"""Job `archive`: copies topics to a table exactly once, up to now or continuously.
 
-Where the archive stands is written in the table itself, in the transaction that holds the files;
-no checkpoint can be lost or disagree with it. A run begins by claiming the table (a transaction
-without files), which stops every older run at its next commit, and then removes the files that
-dead runs left uncommitted. Each batch: plan ranges of queue offsets, let tasks write them as
-Parquet files, commit. Killed anywhere, the next run goes on from the table's last transaction.
+The next offsets are stored in the table itself, in the transaction that contains the files, so no
+separate checkpoint can be lost or disagree. A run first claims the table by a transaction without
+files, which makes the next commit of every older run fail; then it deletes uncommitted files of
+earlier runs. Each batch plans ranges of queue offsets, lets tasks write them as Parquet files, and
+commits. After a crash at any point, the next run continues from the table's last transaction.
 """
 
 import time
@@ -31,18 +31,21 @@ from epochmq.spark.jobs.typed import NOT_TYPED, Typing, check_names
 from epochmq.spark.spark_offsets import by_topic, from_topics, queue_text
 
 NEEDED = ("topic", "queueId", "queueOffset", "brokerName", "storeTimestamp", "msgId")
-"""Columns that every archive has, whatever was chosen: places, days and identities."""
+"""Columns that every archive has, whatever was selected: position, time and message id."""
 MAX_ROWS = 1_000_000
-"""Rows of one batch: the fixed cost of a batch is some 0.2 s."""
+"""The most rows of one batch; a batch has a fixed cost of about 0.2 s."""
 BELIEVED_AFTER_S = 15.0
-"""So long a queue must look shorter than what was archived before that is believed: a master that
-has just taken over may show less for a moment."""
+"""How long a queue must look shorter than its archived part before the job reports an error.
+
+A new master may report less for a moment.
+"""
 NO_SPARK = "none"
 POLL_S = 0.2
 
 OnStep = Callable[[str], None]
-"""Told where a run is: claimed, planned, written, dead, committed, compacting,
-compacted."""
+"""Called with the current step of a run: claimed, planned, written, dead, committed, compacting,
+compacted.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,13 @@ class ArchiveOptions:
     topics: tuple[str, ...]
     table: str
     format: str | None = None
-    """delta, iceberg or parquet; by default that of the table, delta for a new one."""
+    """delta, iceberg or parquet; by default the table's format, or delta for a new table."""
     app: str | None = None
     until_now: bool = True
     interval_s: float = 30.0
-    """Between the starts of two batches of a stream, unless there is more than one batch to do."""
+    """Seconds between the starts of two batches of a stream, unless more rows are waiting."""
     start: str = "earliest"
-    """earliest or latest: where an archive begins that has no transaction yet."""
+    """earliest or latest: where an archive without a transaction begins."""
     max_rows: int = MAX_ROWS
     tasks: int | None = None
     columns: tuple[str, ...] | None = None
@@ -68,7 +71,7 @@ class ArchiveOptions:
     typing: Typing = NOT_TYPED
     allow_loss: bool = False
     compact_every: int = 0
-    """Batches between two compactions; 0: never."""
+    """The number of batches between two compactions; 0 for never."""
     name: str = DEFAULT_NAME
     catalog: str | None = None
     checkpoint: str | None = None
@@ -77,12 +80,14 @@ class ArchiveOptions:
 
     @property
     def owner(self) -> str:
-        """Whose table it is: by default the topics say."""
+        """The owner of the table, by default from the topics."""
         return self.app or "archive:" + ",".join(sorted(self.topics))
 
     @property
     def dead_table(self) -> str:
-        """Where bodies go that do not parse; an Iceberg one is in the same warehouse."""
+        """The table for messages whose bodies cannot be parsed; an Iceberg one is in the same
+        warehouse.
+        """
         return self.table if self.kind == "iceberg" else f"{self.table.rstrip('/')}_dead"
 
     @property
@@ -93,7 +98,7 @@ class ArchiveOptions:
         return format_at(self.table) or "delta"
 
     def chosen(self) -> tuple[str, ...] | None:
-        """The columns with those that an archive cannot do without."""
+        """Return the selected columns, together with the ones that an archive needs."""
         if self.columns is None:
             return None
         needed = (*NEEDED, "body") if self.typing.format else NEEDED
@@ -101,7 +106,7 @@ class ArchiveOptions:
 
 
 def check(options: ArchiveOptions) -> None:
-    """`UsageError` for what makes no sense, before anything is touched."""
+    """Raise `UsageError` for invalid options, before anything is changed."""
     if not options.topics:
         raise UsageError("name at least one topic")
     for topic in options.topics:
@@ -122,7 +127,7 @@ def check(options: ArchiveOptions) -> None:
 
 
 def work_of(options: ArchiveOptions, root: str, dead_root: str | None, batch: int) -> Work:
-    """What tasks are told."""
+    """Return the parameters of the tasks."""
     return Work(
         batch,
         root,
@@ -144,7 +149,10 @@ def run_archive(
     progress: Progress = no_progress,
     on_step: OnStep = lambda _step: None,
 ) -> JobReport:
-    """Archive; `spark` is a session to use, else one is made for `master`."""
+    """Run the archive job and return its report; `spark` is a session to use instead of `master`.
+
+    With `dry_run` nothing is written. `on_step` is called at each step of a run.
+    """
     from epochmq.spark.spark_cluster import Cluster
 
     check(options)
@@ -172,7 +180,7 @@ def run_archive(
 def runner_for(
     options: ArchiveOptions, master: str, conf: dict[str, str] | None, spark: Any
 ) -> Iterator[Runner]:
-    """What runs the tasks."""
+    """Yield the runner of the tasks: Spark, or this process."""
     if master.startswith("sc://") or (spark is not None and not hasattr(spark, "_jsc")):
         raise UsageError(
             "archive does not run through Spark Connect: start it where the cluster is, with"
@@ -190,7 +198,7 @@ def runner_for(
 
 
 def locked(options: ArchiveOptions) -> Any:
-    """The lock of this archive; an object store has none, there the claim must do."""
+    """Return the lock of this archive; in an object store there is none, only the claim."""
     if options.checkpoint:
         return CheckpointLock(Path(options.checkpoint), "archive")
     if not is_local(options.table):
@@ -199,7 +207,7 @@ def locked(options: ArchiveOptions) -> Any:
 
 
 def rehearse(options: ArchiveOptions, cluster: Any) -> JobReport:
-    """What a run would take, by topic and queue."""
+    """Report what a run would archive, by topic and queue (dry run)."""
     report = JobReport("archive")
     bounds = cluster.bounds_of(list(options.topics), master=True)
     found = None
@@ -221,7 +229,7 @@ def rehearse(options: ArchiveOptions, cluster: Any) -> JobReport:
 
 
 class Archive:
-    """One run."""
+    """One run of the archive job."""
 
     def __init__(
         self, options: ArchiveOptions, cluster: Any, progress: Progress, on_step: OnStep
@@ -244,7 +252,7 @@ class Archive:
     # Opening ---------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Find or make the table, see that it is ours, claim it, remove what dead runs left."""
+        """Open or create the table, check its owner, claim it, and delete uncommitted files."""
         options, owner = self._options, self._options.owner
         bounds = self._cluster.bounds_of(list(options.topics), master=True)
         work = work_of(options, "", None, 0)
@@ -290,7 +298,7 @@ class Archive:
     # Running ---------------------------------------------------------------------------------
 
     def run(self, runner: Runner, stop: JobStop) -> JobReport:
-        """All batches there are; a stream ends when it is asked to."""
+        """Run all batches and return the report; a stream runs until it is stopped."""
         options = self._options
         self._finish_half_done(runner)
         ends = self._bounds() if options.until_now else None
@@ -307,14 +315,14 @@ class Archive:
         return self._report.finish("interrupted" if stop.asked and options.until_now else "done")
 
     def _finish_half_done(self, runner: Runner) -> None:
-        """The dead letters of a batch are in, its rows are not: do that very batch again."""
+        """Repeat a batch whose dead letters are committed and whose rows are not."""
         found = self._dead.last_batch(self._options.owner) if self._dead is not None else None
         if found and found[0] == self._batch + 1:
             ends = from_topics(found[1])
             self._do(runner, plan.up_to(self._positions, ends, self._bounds()))
 
     def _next(self, runner: Runner, ends: plan.Bounds | None) -> int:
-        """Plan and do one batch; how many rows it took."""
+        """Plan and run one batch; returns how many rows it archived."""
         bounds = ends if ends is not None else self._bounds()
         self._positions = plan.starting(bounds, self._positions)
         lost = plan.gaps(bounds, self._positions)
@@ -339,7 +347,7 @@ class Archive:
         self._step("written")
         offsets = by_topic(plan.advanced(self._positions, ranges))
         owner = self._options.owner
-        # The dead letters first: they hold the batch's end, from which it can be done again.
+        # Commit the dead letters first: they contain the batch's end, so that it can be repeated.
         if self._dead is not None and written.dead:
             self._dead.commit(owner, batch, offsets, written.dead)
             self._step("dead")
@@ -349,7 +357,7 @@ class Archive:
         self._count(ranges, written)
 
     def _newest_now(self) -> Times:
-        """The newest store time of each topic, which never goes back."""
+        """Return the newest store time (ms) of each topic, which never decreases."""
         for topic, ms in self._cluster.newest(self._options.topics).items():
             self._newest[topic] = max(ms, self._newest.get(topic, 0))
         return dict(self._newest)
@@ -371,7 +379,9 @@ class Archive:
         self._progress(report.rows, self._total, f"{report.rows:,} rows, batch {self._batch}")
 
     def _bounds(self) -> plan.Bounds:
-        """Bounds that fit what was archived; patient with brokers that are changing roles."""
+        """Return bounds that are consistent with the archived offsets; wait while brokers change
+        roles.
+        """
         deadline = time.monotonic() + max(
             BELIEVED_AFTER_S, self._options.failover_timeout_ms / 1000
         )
@@ -419,7 +429,7 @@ class Archive:
         )
 
     def _remove_failed_tries(self) -> None:
-        """Files of tasks that Spark tried again: of our batches, and not in the table."""
+        """Delete files of failed task attempts: uncommitted files of this run's batches."""
         for table in (self._table, self._dead):
             if table is not None:
                 remove_tries(table, self._cleaned, self._batch)
@@ -427,7 +437,7 @@ class Archive:
 
 
 def remove_orphans(table: AnyTable, last: int) -> int:
-    """Remove files of batches that were never committed; only safe once the table is claimed."""
+    """Delete files of batches that were never committed; only safe after the claim."""
     gone = [path for path in table.storage.find() if (batch_of(path) or 0) > last]
     for path in gone:
         table.storage.remove(path)
@@ -435,7 +445,7 @@ def remove_orphans(table: AnyTable, last: int) -> int:
 
 
 def remove_tries(table: AnyTable, after: int, last: int) -> int:
-    """Remove uncommitted files of the batches `after` to `last`."""
+    """Delete uncommitted files of the batches `after` (exclusive) to `last`."""
     candidates = [path for path in table.storage.find() if after < (batch_of(path) or 0) <= last]
     used = set(paths_of(table)) if candidates else set()
     gone = [path for path in candidates if path not in used]
@@ -445,6 +455,6 @@ def remove_tries(table: AnyTable, after: int, last: int) -> int:
 
 
 def wait(until_s: float, stop: JobStop) -> None:
-    """Sleep until then, or until asked to stop."""
+    """Sleep until `until_s` (monotonic seconds), or until the job is stopped."""
     while not stop.asked and (left := until_s - time.monotonic()) > 0:
         time.sleep(min(POLL_S, left))

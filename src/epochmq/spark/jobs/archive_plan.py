@@ -1,4 +1,4 @@
-"""What one batch of an archive takes: ranges of queue offsets, shared out fairly and evenly."""
+"""Plans one batch of an archive: ranges of queue offsets, and their distribution to tasks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from epochmq.base.errors import EnvironmentFault, UsageError
 from epochmq.model.topic import MessageQueue
 
 Bounds = Mapping[MessageQueue, tuple[int, int]]
-"""Queue -> first queue offset, and the one behind the last readable message."""
+"""Queue -> its first queue offset, and the one after its last readable message."""
 Positions = dict[MessageQueue, int]
 """Queue -> the next queue offset to archive."""
 
@@ -26,7 +26,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Gap:
-    """Messages that were gone before they were archived: retention was faster."""
+    """Messages that retention deleted before they were archived."""
 
     queue: MessageQueue
     start: int
@@ -37,7 +37,7 @@ class Gap:
 
 
 def starting(bounds: Bounds, positions: Positions, latest: bool = False) -> Positions:
-    """Where to go on: known queues where they were, new ones at their first message."""
+    """Return where to continue: known queues at their position, new ones at their first message."""
     found = dict(positions)
     for queue, (low, high) in bounds.items():
         found.setdefault(queue, high if latest else low)
@@ -45,7 +45,7 @@ def starting(bounds: Bounds, positions: Positions, latest: bool = False) -> Posi
 
 
 def check_alive(bounds: Bounds, positions: Positions) -> None:
-    """`UsageError` when a queue ends before what was archived: it is another topic by that name."""
+    """Raise `UsageError` when a queue ends before its archived part: the topic is another one."""
     for queue, position in sorted(positions.items()):
         if queue in bounds and bounds[queue][1] < position:
             raise UsageError(
@@ -56,7 +56,7 @@ def check_alive(bounds: Bounds, positions: Positions) -> None:
 
 
 def check_same_topics(recreated: Sequence[MessageQueue], positions: Positions) -> None:
-    """`UsageError` when even the first message of a queue is younger than the table's last."""
+    """Raise `UsageError` when a queue's first message is newer than the table's last."""
     if recreated:
         queue = recreated[0]
         raise UsageError(
@@ -67,12 +67,12 @@ def check_same_topics(recreated: Sequence[MessageQueue], positions: Positions) -
 
 
 def missing(bounds: Bounds, positions: Positions) -> list[MessageQueue]:
-    """Queues that the table has and no broker serves now."""
+    """Return the queues that are in the table and that no broker serves now."""
     return sorted(queue for queue in positions if queue not in bounds)
 
 
 def gaps(bounds: Bounds, positions: Positions) -> list[Gap]:
-    """What was deleted on the brokers before it was archived."""
+    """Return the messages that brokers deleted before they were archived."""
     return [
         Gap(queue, position, bounds[queue][0])
         for queue, position in sorted(positions.items())
@@ -81,7 +81,7 @@ def gaps(bounds: Bounds, positions: Positions) -> list[Gap]:
 
 
 def check_gaps(found: Sequence[Gap], allowed: bool) -> None:
-    """Losing messages is the operator's decision, said once and exactly."""
+    """Raise `EnvironmentFault` for lost messages unless the operator allowed the loss."""
     if found and not allowed:
         raise EnvironmentFault(
             "messages were deleted on the broker before they were archived: "
@@ -91,7 +91,7 @@ def check_gaps(found: Sequence[Gap], allowed: bool) -> None:
 
 
 def backlog(bounds: Bounds, positions: Positions) -> list[Range]:
-    """Everything there is to take now."""
+    """Return all ranges that can be archived now."""
     found = []
     for queue, (low, high) in sorted(bounds.items()):
         start = max(positions.get(queue, low), low)
@@ -101,7 +101,7 @@ def backlog(bounds: Bounds, positions: Positions) -> list[Range]:
 
 
 def share(ranges: Sequence[Range], limit: int) -> list[Range]:
-    """The first parts of `ranges`, at most `limit` rows together, each queue in proportion."""
+    """Cut `ranges` to at most `limit` rows in total, each queue in proportion."""
     total = sum(map(len, ranges))
     if total <= limit:
         return list(ranges)
@@ -116,7 +116,7 @@ def share(ranges: Sequence[Range], limit: int) -> list[Range]:
 
 
 def deal(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
-    """`ranges` cut and dealt to at most `tasks` tasks of equal size, in the order of queues."""
+    """Distribute `ranges` to at most `tasks` tasks of equal size, in the order of queues."""
     total = sum(map(len, ranges))
     if not total:
         return []
@@ -137,12 +137,12 @@ def deal(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
 
 
 def advanced(positions: Positions, ranges: Iterable[Range]) -> Positions:
-    """Positions behind `ranges`."""
+    """Return the positions after `ranges`."""
     return {**positions, **{each.queue: each.end for each in ranges}}
 
 
 def up_to(positions: Positions, ends: Positions, bounds: Bounds) -> list[Range]:
-    """The very batch that began at `positions` and was planned to end at `ends`."""
+    """Return the ranges of the batch from `positions` to `ends`, which was planned before."""
     found = []
     for queue, end in sorted(ends.items()):
         low = bounds[queue][0] if queue in bounds else 0

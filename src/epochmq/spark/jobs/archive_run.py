@@ -1,4 +1,4 @@
-"""Where the tasks of an archive run: in Spark's executors, or in this process."""
+"""Runs the tasks of an archive in Spark's executors, or in this process."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,27 +15,27 @@ from epochmq.spark.jobs.framework import translated
 
 @dataclass(frozen=True)
 class TaskSource:
-    """How a task reaches the cluster."""
+    """The connection settings with which a task reads from the cluster."""
 
     name_server: str
     failover_timeout_ms: int
     allow_loss: bool = False
     tls: OutgoingTls | None = None
-    """Files lie at the same paths on every executor."""
+    """Certificate files must have the same paths on every executor."""
 
 
 class Runner(Protocol):
-    """Runs the tasks of one batch; any of them failing for good fails the batch."""
+    """Runs the tasks of one batch; when a task finally fails, the batch fails."""
 
     tasks: int
-    """As many as run at one time."""
+    """The number of tasks that run at one time."""
 
     def run(self, work: Work, deals: Sequence[Sequence[Range]]) -> list[TaskResult]:
-        """What each task wrote."""
+        """Run the tasks and return what each one wrote."""
 
 
 def run_task(source: TaskSource, work: Work, deal: tuple[int, Sequence[Range]]) -> TaskResult:
-    """One task with a cluster of its own."""
+    """Run one task with its own connection to the cluster."""
     from epochmq.spark.spark_cluster import Cluster
 
     timeout_ms = source.failover_timeout_ms
@@ -44,7 +44,7 @@ def run_task(source: TaskSource, work: Work, deal: tuple[int, Sequence[Range]]) 
 
 
 def fetch(source: TaskSource, cluster: Any, one: Range) -> Iterator[Buffer]:
-    """The raw records of a range."""
+    """Yield the raw records of a range."""
     on_lost = (lambda _lost: None) if source.allow_loss else None
     for chunk in cluster.read(
         one.queue,
@@ -57,7 +57,7 @@ def fetch(source: TaskSource, cluster: Any, one: Range) -> Iterator[Buffer]:
 
 
 class InProcess:
-    """No Spark at all: for little topics, where starting a JVM would take longest."""
+    """Runs tasks without Spark: for small topics, where a JVM's start would dominate."""
 
     tasks = 1
 
@@ -69,7 +69,7 @@ class InProcess:
 
 
 class OnSpark:
-    """One task of Spark for each deal; only ranges and file names go through the JVM."""
+    """Runs one Spark task for each deal; only ranges and file names pass through the JVM."""
 
     def __init__(self, source: TaskSource, session: Any, tasks: int | None = None) -> None:
         self._source = source
@@ -84,7 +84,7 @@ class OnSpark:
 
 
 def _frozen(task: Any, deal: tuple[int, Sequence[Range]]) -> TaskResult:
-    """Spark's worker collects garbage after every task: keep it from looking at our modules."""
+    """Run a task after `freeze_once`, since Spark's worker collects garbage after every task."""
     import epochmq.spark.decode
     import epochmq.spark.spark_cluster  # noqa: F401
 
@@ -94,7 +94,7 @@ def _frozen(task: Any, deal: tuple[int, Sequence[Range]]) -> TaskResult:
 
 
 def joined(parts: Iterable[TaskResult]) -> TaskResult:
-    """What all tasks wrote."""
+    """Combine the results of all tasks."""
     whole = TaskResult()
     for each in parts:
         whole.files += each.files

@@ -1,7 +1,7 @@
-"""One task of an archive: fetch ranges, decode, write Parquet files by topic and day.
+"""One task of an archive: fetches ranges, decodes them, writes Parquet files by topic and day.
 
-It decides nothing and commits nothing: what it wrote exists for readers only when the driver names
-it in the table's transaction. A second try writes other files; those of the first are orphans.
+A task commits nothing: readers see its files only after the driver's transaction names them. A
+retry writes other files; those of the first attempt are orphans.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,22 +26,22 @@ from epochmq.spark.jobs.typed import ERROR, NOT_TYPED, Typing
 from epochmq.spark.needs import need
 
 ROWS = 10_000
-"""Rows decoded at a time: larger than for Spark, since nothing crosses into the JVM."""
+"""Rows decoded at a time: more than for Spark's source, as no rows pass through the JVM."""
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 OPEN_FILES_MAX = 16
-"""Days that one task writes at a time; the one not used for longest is finished first."""
+"""The most files (days) that one task writes at a time; the least recently used is closed first."""
 STATISTICS = ("queueId", "queueOffset", "storeTimestamp", "topic", STORE_DATE)
 REPEATED = ("topic", "brokerName", "tags", "bornHost", "storeHost", STORE_DATE)
-"""Columns with few values, kept as a dictionary."""
+"""Columns with few values, which are written with dictionary encoding."""
 FETCH_BYTES = 4 * 1024 * 1024
 
 Fetch = Callable[[Range], Iterable[Buffer]]
-"""Gives the raw records of a range, whole records in order."""
+"""Returns the raw records of a range, whole records in order."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What every task of a batch is told; plain values, for it travels to executors."""
+    """The parameters of every task of a batch; plain values, which can be pickled to executors."""
 
     batch: int
     root: str
@@ -54,21 +54,21 @@ class Work:
 
 @dataclass
 class TaskResult:
-    """What a task gives back to the driver."""
+    """The result of a task for the driver."""
 
     files: list[DataFile] = field(default_factory=list)
     dead: list[DataFile] = field(default_factory=list)
     rows: int = 0
     bytes: int = 0
-    """Raw records read."""
+    """Bytes of raw records that were read."""
     missing: int = 0
-    """Queue offsets of the ranges that gave no message."""
+    """Queue offsets of the ranges without a message."""
 
 
 def archive_ranges(work: Work, number: int, ranges: Iterable[Range], fetch: Fetch) -> TaskResult:
-    """Write `ranges`; `number` is the task's own within the batch.
+    """Write `ranges` to files and return the result; `number` is the task's number in the batch.
 
-    `StoreDamaged` where a broker's bytes are no record: what was written is removed again.
+    Raises `StoreDamaged` for bytes that are not a record; the files written so far are deleted.
     """
     from epochmq.spark.decode import Decoder
     from epochmq.spark.decode_bodies import AS_STORED
@@ -91,16 +91,16 @@ def archive_ranges(work: Work, number: int, ranges: Iterable[Range], fetch: Fetc
                     dead.write(one.queue.topic, fails)
             written.rows += rows
             written.missing += len(one) - rows
-            # A queue offset is one message: more of them would be duplicates in the table.
+            # A queue offset has one message: more would be duplicates in the table.
             if rows > len(one):
                 raise OurBug(f"{one} gave {rows} messages")
-        # Inside the block: closing may fail, and then nothing of it may be reported.
+        # Inside the block: closing may fail, and then no file may be reported.
         written.files, written.dead = good.finish(), dead.finish()
     return written
 
 
 def _decoded(decoder: Any, records: Buffer, one: Range, before: int) -> Iterator[Any]:
-    """The rows of a chunk; `before` of the range came with earlier ones."""
+    """Yield the rows of a chunk; `before` is the number of rows of the range in earlier chunks."""
     try:
         yield from decoder.batches(records, one.queue.broker_name, ROWS, (one.start, one.end))
     except CorruptRecord as fault:
@@ -116,7 +116,7 @@ def _decoded(decoder: Any, records: Buffer, one: Range, before: int) -> Iterator
 
 
 def schema_of(work: Work) -> Any:
-    """The table's schema: decoded columns, typed columns, the day."""
+    """Return the table's schema: decoded columns, typed columns, the day."""
     from epochmq.spark.decode import Decoder
 
     pa = need("pyarrow", "spark")
@@ -125,7 +125,7 @@ def schema_of(work: Work) -> Any:
 
 
 def dead_schema_of(work: Work) -> Any:
-    """That of the dead letters: decoded columns, why they are there, the day."""
+    """Return the schema of the dead letters: decoded columns, the error, the day."""
     from epochmq.spark.decode import Decoder
 
     pa = need("pyarrow", "spark")
@@ -139,7 +139,7 @@ class Partition(NamedTuple):
 
 
 class Writer:
-    """Parquet files of one root, one for each topic and day; removed again on an error."""
+    """Parquet files under one root, one for each topic and day; deleted again on an error."""
 
     def __init__(self, work: Work, root: str, number: int) -> None:
         self._work = work
@@ -159,7 +159,7 @@ class Writer:
                 self._storage.remove(each.path)
 
     def write(self, topic: str, batch: Any) -> None:
-        """Add rows; they may be of several days."""
+        """Add rows, which may be of several days."""
         if batch is None or not batch.num_rows:
             return
         for day, rows in by_day(batch):
@@ -173,18 +173,18 @@ class Writer:
             name = data_file_name(self._work.batch, self._number)
             path = f"{partition_path(key.topic, key.store_date)}/{name}"
             found = _ParquetFile(self._storage, path, key, self._work.compression)
-        self._open[key] = found  # the last in order is the one used last
+        self._open[key] = found  # the last in order is the most recently used
         return found
 
     def finish(self) -> list[DataFile]:
-        """Close all files; what was written."""
+        """Close all files and return them."""
         while self._open:
             self._done.append(self._open.pop(next(iter(self._open))).close())
         return self._done
 
 
 class _ParquetFile:
-    """One Parquet file under way."""
+    """One Parquet file that is being written."""
 
     def __init__(self, storage: Storage, path: str, key: Partition, compression: str) -> None:
         self._storage, self._path, self._key = storage, path, key
@@ -243,7 +243,7 @@ class _ParquetFile:
 
 
 def by_day(batch: Any) -> Iterator[tuple[str, Any]]:
-    """The rows with the column storeDate, one piece for each UTC day, days in order."""
+    """Yield the rows with the column storeDate, one piece for each UTC day, in order."""
     pa, pc = need("pyarrow", "spark"), need("pyarrow.compute", "spark")
     days = batch.column("storeTimestamp").cast(pa.date32())
     whole = batch.append_column(STORE_DATE, days)
@@ -254,7 +254,7 @@ def by_day(batch: Any) -> Iterator[tuple[str, Any]]:
 
 
 def widen(stats: dict[str, list[Any]], table: Any) -> None:
-    """Take the bounds of `table`'s numbers and times into `stats`."""
+    """Extend the bounds in `stats` by those of the numbers and times in `table`."""
     pc = need("pyarrow.compute", "spark")
     for name in ("queueId", "queueOffset", "storeTimestamp"):
         if name not in table.column_names:

@@ -1,7 +1,8 @@
-"""Job `audit`: do all replicas of a group hold the same log up to the confirmed offset?
+"""Job `audit`: checks that all replicas of a broker group have the same log up to the confirmed
+offset.
 
-The replicas compute the digests (`LOG_DIGESTS`), or this machine or a Spark cluster does it over
-copies of their directories; only blocks that differ are read (docs/PIPELINE.md, adr/0043).
+The replicas compute the digests (`LOG_DIGESTS`), or this machine or a Spark cluster does, from
+copies of their directories. Only blocks that differ are read (docs/PIPELINE.md, adr/0043).
 """
 
 import time
@@ -18,25 +19,25 @@ from epochmq.spark.jobs.audit_core import DigestBlock, Finding, FindingKind, Sha
 from epochmq.spark.jobs.audit_drill import RECORDS_MAX, Difference, drill
 
 ASK_BYTES_MAX = 64 << 20
-"""Log that one request for digests covers at most."""
+"""The most bytes of log in one request for digests."""
 DIFFERENCES_MAX = 1_000
-"""Runs of differing blocks that are read; what lies behind them is only counted."""
+"""The most runs of differing blocks that are read; later ones are only counted."""
 
 
 class AuditedReplica(Protocol):
-    """One replica's log: a directory, or a broker."""
+    """The log of one replica: a directory, or a broker."""
 
     shape: Shape
 
     def read(self, low: int, high: int) -> bytes:
-        """The bytes of `[low, high)` as far as the replica has them."""
+        """Return the bytes of `[low, high)` as far as the replica has them."""
 
     def digests(self, low: int, high: int, block_bytes: int) -> list[DigestBlock]:
-        """Of the blocks of `[low, high)`, all or the first ones."""
+        """Return digests of the blocks of `[low, high)`, of all or of the first ones."""
 
 
 class DigestRequest(NamedTuple):
-    """Digests wanted of one replica's bytes `[low, high)`."""
+    """A request for digests of one replica's bytes `[low, high)`."""
 
     name: str
     low: int
@@ -47,20 +48,24 @@ class DigestRequest(NamedTuple):
 Digester = Callable[
     [Sequence[DigestRequest]], Iterable[tuple[DigestRequest, Sequence[DigestBlock]]]
 ]
-"""Answers each of the asked with all its blocks, in any order."""
+"""Answers each request with all its blocks, in any order."""
 Progress = Callable[[int, int], None]
-"""Told (bytes done, bytes in all)."""
+"""Called with (bytes done, bytes in total)."""
 
 
 @dataclass(slots=True)
 class Audit:
-    """What a comparison found; bytes `[low, limit)` had to be the same everywhere."""
+    """The result of a comparison of bytes `[low, limit)`, which must be the same in all
+    replicas.
+    """
 
     shapes: tuple[Shape, ...]
     low: int
     limit: int
     confirmed: bool
-    """Whether `limit` is a confirmed offset; else no replica knew one, or an operator lowered it"""
+    """Whether `limit` is a confirmed offset: False if no replica knew one, or `up_to` lowered
+    it.
+    """
     block_bytes: int
     spans: list[SharedBytes]
     compared_bytes: int = 0
@@ -69,11 +74,11 @@ class Audit:
     differences: list[Difference] = field(default_factory=list)
     seconds: float = 0.0
     unread: int = 0
-    """Runs of differing blocks beyond DIFFERENCES_MAX."""
+    """The number of runs of differing blocks beyond DIFFERENCES_MAX."""
 
     @property
     def problems(self) -> list[Finding]:
-        """The findings that should not be."""
+        """Return the findings that are errors."""
         return [finding for finding in self.findings if not finding.kind.is_legal]
 
     @property
@@ -82,7 +87,7 @@ class Audit:
 
 
 def plan(shapes: Sequence[Shape], up_to: int | None, block_bytes: int) -> Audit:
-    """What will be compared; errors: `UsageError` for replicas or sizes that cannot be."""
+    """Plan a comparison; raises `UsageError` for replicas or sizes that are invalid."""
     core.check_shapes(shapes)
     core.check_block_bytes(block_bytes)
     if up_to is not None and up_to <= 0:
@@ -104,7 +109,7 @@ def plan(shapes: Sequence[Shape], up_to: int | None, block_bytes: int) -> Audit:
 
 
 def asks_of(audit: Audit, most: int = ASK_BYTES_MAX) -> list[DigestRequest]:
-    """The digests a plan needs, in pieces that end at block bounds."""
+    """Return the requests for digests of a plan, in pieces that end at block borders."""
     piece = max(most // audit.block_bytes, 1) * audit.block_bytes
     return [
         DigestRequest(name, low, low + size, audit.block_bytes)
@@ -124,7 +129,7 @@ def run_audit(
     progress: Progress | None = None,
     records_max: int = RECORDS_MAX,
 ) -> Audit:
-    """Compare `replicas`; without a `digester` each one's blocks are digested in its own thread."""
+    """Compare `replicas`; without a `digester`, one thread per replica computes its digests."""
     began = time.monotonic()
     audit = plan([replica.shape for replica in replicas], up_to, block_bytes)
     by_name = {replica.shape.name: replica for replica in replicas}
@@ -146,8 +151,10 @@ def run_audit(
 
 
 def threads(replicas: dict[str, AuditedReplica]) -> Digester:
-    """A thread for each replica: hashing lets go of the interpreter's lock, and a broker is asked
-    for one thing at a time."""
+    """Return a digester with one thread per replica.
+
+    Hashing releases the interpreter's lock, and each broker gets one request at a time.
+    """
 
     def digest(
         asks: Sequence[DigestRequest],
@@ -171,7 +178,7 @@ def threads(replicas: dict[str, AuditedReplica]) -> Digester:
 
 
 def whole(replica: AuditedReplica, ask: DigestRequest) -> list[DigestBlock]:
-    """All blocks of `ask`, however few the replica gives at one time."""
+    """Return all blocks of `ask`, in as many requests as the replica needs."""
     found: list[DigestBlock] = []
     low = ask.low
     while low < ask.high:

@@ -1,15 +1,15 @@
-"""Replicas of one group, compared up to the confirmed offset: all deciding, no I/O.
+"""The rules of the audit: compares replicas of one broker group up to the confirmed offset. No I/O.
 
-Below the confirmed offset every replica that holds a byte holds the same one, written by the same
-master epoch (INV-13); behind it they may differ until the group agrees. So the log is cut into
-spans in which the same replicas hold every byte, digests of aligned blocks are compared in each,
-and only blocks that differ are read (`audit_drill`). What is found is told apart:
+Below the confirmed offset, all replicas with a byte have the same one, written by the same master
+epoch (INV-13). After it they may differ until the group agrees. So the log is cut into spans in
+which the same replicas have all bytes. In each span the digests of aligned blocks are compared, and
+only blocks that differ are read (`audit_drill`). The findings are:
 
-- `BYTES`: the same offset, other bytes. Damage, or a log that was not cut where it should be.
-- `EPOCHS`: the replicas name different masters for the same offsets.
+- `BYTES`: other bytes at the same offset: damage, or a log that was not truncated where it should.
+- `EPOCHS`: the replicas attribute the same offsets to different masters.
 - `SHORT`: a replica ends before the confirmed offset: it lags, or its tail was lost.
-- `BEYOND`: bytes behind the confirmed offset. Legal, as a failover may still take them back.
-- `ALONE`: nobody to compare with; retention has moved the other replicas' starts. Legal.
+- `BEYOND`: bytes after the confirmed offset. Legal, as a failover may still truncate them.
+- `ALONE`: only one replica has the bytes, because retention deleted the others'. Legal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,14 +38,14 @@ class DigestBlock(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """From `start` on, up to the next one's start, the master of `epoch` wrote the log."""
+    """An epoch whose master wrote the log from `start` up to the next epoch's start."""
 
     epoch: int
     start: int
 
 
 class SharedBytes(NamedTuple):
-    """Bytes `[low, high)`, all of them held by each of `holders` and by nobody else."""
+    """Bytes `[low, high)`, which exactly the replicas in `holders` have."""
 
     low: int
     high: int
@@ -53,9 +53,10 @@ class SharedBytes(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Neighbouring blocks `[low, high)` in which the same replicas agree with each other.
+    """Adjacent blocks `[low, high)` in which the same replicas agree with each other.
 
-    `groups`: who holds the same bytes; the largest group first, in the order given when equal.
+    `groups` are the replicas with equal bytes, the largest group first; the given order breaks
+    ties.
     """
 
     low: int
@@ -65,9 +66,10 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What one replica holds: log bytes `[start, end)`, and what it knows of the group.
+    """The log bytes `[start, end)` of one replica, and what the replica knows of the group.
 
-    `confirmed` is the offset it knows as confirmed, 0 for none. `epochs` ascend; none are needed.
+    `confirmed` is the offset that it knows as confirmed, 0 for none. `epochs` are in ascending
+    order, and may be empty.
     """
 
     name: str
@@ -77,7 +79,7 @@ class Shape:
     epochs: tuple[Epoch, ...] = ()
 
     def epoch_at(self, offset: int) -> int:
-        """Whose master wrote byte `offset`; UNKNOWN_EPOCH below the first entry."""
+        """Return the epoch that wrote byte `offset`; UNKNOWN_EPOCH below the first entry."""
         for entry in reversed(self.epochs):
             if entry.start <= offset:
                 return entry.epoch
@@ -97,7 +99,7 @@ class FindingKind(Enum):
 
 
 class Finding(NamedTuple):
-    """Something about bytes `[low, high)`: of `replicas`, in one line of text."""
+    """A finding about bytes `[low, high)` of `replicas`, with one line of text."""
 
     kind: FindingKind
     low: int
@@ -121,7 +123,7 @@ def check_shapes(shapes: Sequence[Shape]) -> None:
 
 
 def check_block_bytes(size: int) -> None:
-    """Raise `UsageError` unless blocks may have this size."""
+    """Raise `UsageError` for a block size in bytes that is not allowed."""
     if not BLOCK_BYTES_MIN <= size <= BLOCK_BYTES_MAX or size & (size - 1):
         raise UsageError(
             f"a block of {size} bytes cannot be used; take a power of two from {BLOCK_BYTES_MIN}"
@@ -130,10 +132,10 @@ def check_block_bytes(size: int) -> None:
 
 
 def limit_of(shapes: Sequence[Shape], up_to: int | None = None) -> int:
-    """Up to where replicas must agree: the highest confirmed offset that any of them knows.
+    """Return the offset up to which replicas must agree: the highest confirmed one known to any.
 
-    It never goes back, so each replica knows a lower bound. Where none knows one (no controller)
-    it is where the shortest log ends. `up_to` only lowers it.
+    The confirmed offset never decreases, so each replica knows a lower bound. When no replica knows
+    one (without a controller), it is the end of the shortest log. `up_to` can only lower it.
     """
     known = max(shape.confirmed for shape in shapes)
     limit = known if known > 0 else min(shape.end for shape in shapes)
@@ -141,7 +143,7 @@ def limit_of(shapes: Sequence[Shape], up_to: int | None = None) -> int:
 
 
 def spans(shapes: Sequence[Shape], limit: int) -> list[SharedBytes]:
-    """The log up to `limit`, cut where a replica's bytes begin or end; in order."""
+    """Cut the log up to `limit` where a replica's bytes begin or end; returns spans in order."""
     points = {min(at, limit) for shape in shapes for at in (shape.start, shape.end)}
     found = []
     for low, high in pairwise(sorted(points)):
@@ -154,7 +156,7 @@ def spans(shapes: Sequence[Shape], limit: int) -> list[SharedBytes]:
 def check_blocks(
     name: str, low: int, high: int, size: int, blocks: Sequence[DigestBlock]
 ) -> Sequence[DigestBlock]:
-    """The blocks themselves; `PeerError` unless they are those of the start of `[low, high)`."""
+    """Return the blocks; raises `PeerError` unless they are the first ones of `[low, high)`."""
     expected = blocks_of(low, high, size)
     for block in blocks:
         if next(expected, None) != block[:2]:
@@ -166,7 +168,7 @@ def check_blocks(
 
 
 def splits(span: SharedBytes, digests: Mapping[str, Sequence[DigestBlock]]) -> list[Split]:
-    """Where the digests of the span's holders differ, neighbours of one grouping as one."""
+    """Return where the digests of the span's holders differ; adjacent equal splits are joined."""
     columns = [digests[name] for name in span.holders]
     found: list[Split] = []
     for row in zip(*columns, strict=True):
@@ -189,7 +191,10 @@ def _groups(names: Names, digests: Sequence[str]) -> tuple[Names, ...]:
 
 
 def epoch_findings(shapes: Sequence[Shape], limit: int) -> list[Finding]:
-    """Ranges below `limit` that replicas attribute to different masters; an unknown one agrees."""
+    """Return ranges below `limit` that replicas attribute to different masters.
+
+    A replica that does not know the epoch counts as agreeing.
+    """
     points = {min(at, limit) for s in shapes for at in (s.start, s.end)}
     points |= {e.start for s in shapes for e in s.epochs if e.start < limit}
     found: list[tuple[int, int, dict[str, int]]] = []
@@ -218,7 +223,7 @@ def epoch_findings(shapes: Sequence[Shape], limit: int) -> list[Finding]:
 
 
 def end_findings(shapes: Sequence[Shape], limit: int) -> list[Finding]:
-    """Logs that end too early, and the legal bytes behind the confirmed offset."""
+    """Return logs that end too early, and the legal bytes after the confirmed offset."""
     found = []
     for shape in shapes:
         if shape.end < limit:
@@ -237,7 +242,7 @@ def end_findings(shapes: Sequence[Shape], limit: int) -> list[Finding]:
 
 
 def alone_findings(found: Sequence[SharedBytes]) -> list[Finding]:
-    """What only one replica holds."""
+    """Return the bytes that only one replica has."""
     return [
         Finding(
             FindingKind.ALONE, s.low, s.high, s.holders, "held by this replica only; not compared"

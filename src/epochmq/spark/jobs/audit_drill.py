@@ -1,7 +1,7 @@
-"""From blocks that differ to the records in them, and to the replica that is probably wrong.
+"""Finds the records in blocks that differ, and the replicas that are probably wrong.
 
-A record's boundary is found without any index: a record carries its own log offset, so a magic
-number whose record names the very place where it stands is a record's start.
+A record's start is found without an index: a record contains its own log offset, so a magic number
+in a record whose offset is its own place is a record's start.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,7 @@ from epochmq.model.log_blocks import blocks_of
 from epochmq.spark.jobs.audit_core import Names, Split
 
 RECORDS_MAX = 20
-"""Records that are named for each run of differing blocks; all bytes of more are not read."""
+"""The most records that are reported for each run of differing blocks; the rest is not read."""
 
 _LOOK_BACK = (64 << 10, 1 << 20, MESSAGE_BYTES_MAX + RECORD_EXTRA_BYTES_MAX)
 _CELL = 64
@@ -29,9 +29,9 @@ Read = Callable[[str, int, int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class ReplicaByte:
-    """What one replica has at a byte: `kind` is record, damaged (no whole record), filler or gap.
+    """What a replica has at a byte; `kind` is record, damaged (no whole record), filler or gap.
 
-    `body_fits` is whether the body's checksum is right; names are set for records only.
+    `body_fits` is whether the body's checksum is right. Names are set for records only.
     """
 
     kind: str
@@ -51,10 +51,10 @@ class ReplicaByte:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Bytes of `[low, high)` are not the same; `first` is the first such byte, `last` the last.
+    """Bytes of `[low, high)` that differ, from the first one (`first`) to the last one (`last`).
 
-    `records` has the first of them, each as every group's first replica sees it. `suspects` are
-    the replicas that are probably wrong: their record is damaged, or they are the fewer.
+    `records` has the first records, each as read from the first replica of every group. `suspects`
+    are the replicas that are probably wrong: their record is damaged, or they are a minority.
     """
 
     low: int
@@ -65,11 +65,11 @@ class Difference:
     suspects: Names
     records: list[dict[str, ReplicaByte]] = field(default_factory=list)
     more: bool = False
-    """There are differing records behind the last of `records`."""
+    """Whether more records differ after the last one in `records`."""
 
 
 def differing(a: bytes, b: bytes) -> Iterator[tuple[int, int]]:
-    """The maximal ranges in which two texts of one length differ, in order."""
+    """Yield the maximal ranges in which two byte strings of equal length differ, in order."""
     begin = end = -1
     for low, high in _cells(a, b, 0, len(a)):
         for at in range(low, high):
@@ -98,7 +98,10 @@ def _cells(a: bytes, b: bytes, low: int, high: int) -> Iterator[tuple[int, int]]
 def drill(
     split: Split, block_bytes: int, start: int, read: Read, records_max: int = RECORDS_MAX
 ) -> Difference:
-    """Read the blocks of `split` until `records_max` records are known; `start`: the log's."""
+    """Read the blocks of `split` until `records_max` records are known.
+
+    `start` is the log's first offset, `block_bytes` the block size.
+    """
     names = [group[0] for group in split.groups]
     first = last = -1
     records: list[dict[str, ReplicaByte]] = []
@@ -133,7 +136,9 @@ def drill(
 
 
 def _differing_of(names: Sequence[str], low: int, high: int, read: Read) -> list[tuple[int, int]]:
-    """Ranges of log offsets in which not all of `names` agree, in order; they may touch."""
+    """Return the ranges of log offsets in which not all of `names` agree, in order; they may
+    touch.
+    """
     texts = [read(name, low, high) for name in names]
     size = min(map(len, texts))
     found = {
@@ -145,7 +150,9 @@ def _differing_of(names: Sequence[str], low: int, high: int, read: Read) -> list
 
 
 def _behind(places: dict[str, ReplicaByte], at: int) -> int:
-    """Where the record at `at` ends, as those see it that hold a sound one; else one byte on."""
+    """Return where the record at `at` ends according to replicas with a sound one; else `at` +
+    1.
+    """
     ends = [p.offset + p.size for p in places.values() if p.is_sound or p.kind == "filler"]
     if not ends:
         ends = [p.offset + p.size for p in places.values() if p.kind == "record"]
@@ -153,7 +160,7 @@ def _behind(places: dict[str, ReplicaByte], at: int) -> int:
 
 
 def place_at(name: str, at: int, start: int, read: Read) -> ReplicaByte:
-    """What replica `name` holds at log offset `at`; its log begins at `start`."""
+    """Return what replica `name` has at log offset `at`; its log begins at `start`."""
     for back in _LOOK_BACK:
         low = max(start, at - back)
         text = read(name, low, at + 4096)
@@ -166,7 +173,7 @@ def place_at(name: str, at: int, start: int, read: Read) -> ReplicaByte:
 
 
 def _last_start(text: bytes, base: int, at: int) -> int | None:
-    """The last record's start at or before `at`, or None when `text` has none."""
+    """Return the start of the last record at or before `at`; None when `text` has none."""
     end = at - base + 7
     while True:
         found = text.rfind(_MAGIC_HEAD, 0, end)
@@ -190,7 +197,7 @@ def _at_or_behind(
     behind = start + size
     if size == 0 or at < behind:
         return _place(name, start, read)
-    # No record begins between there and `at`: the log's filler, or one whose head is damaged.
+    # No record begins between there and `at`: a filler, or a record whose head is damaged.
     pos = behind - base
     if pos + 8 > len(text):
         return ReplicaByte("damaged", behind)
@@ -223,7 +230,7 @@ def _place(name: str, start: int, read: Read) -> ReplicaByte:
 
 
 def suspects(groups: tuple[Names, ...], records: Sequence[dict[str, ReplicaByte]]) -> Names:
-    """Who is probably wrong; nobody when nothing speaks for either side."""
+    """Return the replicas that are probably wrong; empty when there is no indication."""
     unsound = {name for places in records for name, p in places.items() if not p.is_sound}
     damaged = [group for group in groups if group[0] in unsound]
     if damaged and len(damaged) < len(groups):

@@ -1,4 +1,4 @@
-"""What an audit says at its end: the run report, and a line for each finding."""
+"""The report of an audit: the run report, and a line for each finding; digests by Spark."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class AuditReport(JobReport):
-    """As text every finding has a line of its own; what each block holds is in JSON only."""
+    """A report whose text has a line for each finding; the contents of blocks are in JSON only."""
 
     def as_text(self) -> str:
         few = {key: self.details[key] for key in self.details if key not in _LONG}
@@ -29,7 +29,7 @@ _LONG = ("findings", "differences")
 
 
 def report_of(audit: Audit, status: str = "done") -> AuditReport:
-    """The run report: bytes are the log compared (once for all replicas), rows are blocks."""
+    """Create the run report: bytes are the compared log (counted once), rows are blocks."""
     log_bytes = sum(span.high - span.low for span in audit.spans if len(span.holders) > 1)
     details: dict[str, object] = {
         "verdict": _verdict(audit) if status == "done" else "not compared yet",
@@ -46,7 +46,7 @@ def report_of(audit: Audit, status: str = "done") -> AuditReport:
 
 
 def report_of_plan(shapes: Sequence[Shape], up_to: int | None, block_bytes: int) -> AuditReport:
-    """What an audit would compare, with what the replicas' ends and epochs tell already."""
+    """Report what an audit would compare, and the findings from the replicas' ends and epochs."""
     return report_of(plan(shapes, up_to, block_bytes), "dry-run")
 
 
@@ -69,7 +69,7 @@ def _line(row: dict[str, object]) -> str:
 
 
 # Audit spark ---------------------------------------------------------------------------------
-# Digests of store directories by Spark: a task for each piece of a log, files opened there.
+# Computes digests of store directories by Spark, with a task for each piece of a log.
 #
 # Every executor must see the directories under the same paths (one machine, or shared storage).
 
@@ -79,7 +79,7 @@ BLOCKS_DDL = "array<struct<offset: bigint, size: bigint, digest: string>>"
 
 
 def spark_digester(spark: "SparkSession", replicas: Mapping[str, StoreReplica]) -> Digester:
-    """Digests by `spark`; answers come as its tasks end."""
+    """Return a digester that runs on `spark`; answers arrive as its tasks end."""
 
     def digest(
         asks: Sequence[DigestRequest],
@@ -89,7 +89,7 @@ def spark_digester(spark: "SparkSession", replicas: Mapping[str, StoreReplica]) 
             return
         from pyspark.sql import functions as f
 
-        # A plain function: those on Arrow batches of a frame ask for pandas.
+        # A plain function: functions on the Arrow batches of a frame need pandas.
         blocks = f.udf(digest_row, BLOCKS_DDL, useArrow=False)
         columns = (f.col("low"), f.col("high"), f.col("blockBytes"), f.col("files"))
         frame = spark.createDataFrame(rows, ASK_DDL).repartition(len(rows), "ask")
@@ -102,12 +102,12 @@ def spark_digester(spark: "SparkSession", replicas: Mapping[str, StoreReplica]) 
 def row_of(
     number: int, ask: DigestRequest, files: Sequence[AuditedLogFile]
 ) -> tuple[int, int, int, int, str]:
-    """One ask as a row; the files are those it touches, as JSON."""
+    """Convert a request to a row; the files that it touches are in JSON."""
     touched = [file for file in files if file.start < ask.high and ask.low < file.start + file.size]
     return number, ask.low, ask.high, ask.block_bytes, json.dumps(touched)
 
 
 def digest_row(low: int, high: int, block_bytes: int, files: str) -> list[DigestBlock]:
-    """The blocks of one ask; runs in the executors."""
+    """Compute the blocks of one request; runs in executors."""
     pieces = [AuditedLogFile(*each) for each in json.loads(files)]
     return digests_of(pieces, low, high, block_bytes)

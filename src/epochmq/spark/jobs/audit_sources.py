@@ -1,4 +1,4 @@
-"""Where an audit reads: a live broker, or files of a store."""
+"""Reads replicas for an audit: from live brokers, or from files of a store."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -22,15 +22,17 @@ from epochmq.wire.command import Command, request
 from epochmq.wire.headers.pull_headers import LogDigestsHeader, LogReadHeader
 
 # Audit live ----------------------------------------------------------------------------------
-# Replicas that run: each computes the digests of its own log (LOG_DIGESTS), we read what differs.
+# Running replicas: each computes the digests of its own log (LOG_DIGESTS); we read what differs.
 #
-# A replica counts up to the confirmed offset that it knows, so its bytes behind are not looked at;
-# one whose offset is far below the others' lags or was cut.
+# A replica answers up to the confirmed offset that it knows, so its later bytes are not checked.
+# One whose confirmed offset is far below the others' lags or was truncated.
 
 
 TIMEOUT_MS = 30_000
 SETTLE_MS = 5_000
-"""So long a follower may take to hear of an offset that another replica calls confirmed."""
+"""How long (ms) a follower may take to learn an offset that another replica reports as
+confirmed.
+"""
 _LOOK_S = 0.1
 
 
@@ -45,13 +47,13 @@ class LiveReplica:
         self.shape = self.look()
 
     def look(self) -> Shape:
-        """What the broker says now."""
+        """Return the broker's current log range, confirmed offset and epochs."""
         said = self._digests(0, 0, limits.DIGEST_BLOCK_BYTES)
         epochs = tuple(Epoch(each.epoch, each.start) for each in said.epochs)
         return Shape(self._name, said.start, said.confirmed, said.confirmed, epochs)
 
     def read(self, low: int, high: int) -> bytes:
-        """The bytes of `[low, high)` as far as they are confirmed."""
+        """Return the bytes of `[low, high)` as far as they are confirmed."""
         low, parts = max(low, self.shape.start), []
         while low < high:
             size = min(high - low, limits.BULK_READ_BYTES_MAX)
@@ -65,7 +67,7 @@ class LiveReplica:
         return b"".join(parts)
 
     def digests(self, low: int, high: int, block_bytes: int) -> list[DigestBlock]:
-        """Of the first blocks of `[low, high)`; the broker decides how many."""
+        """Return digests of the first blocks of `[low, high)`; the broker decides how many."""
         if low % block_bytes:  # a broker begins at a multiple
             text = self.read(low, min(high, low - low % block_bytes + block_bytes))
             return [DigestBlock(low, len(text), digest([text]))] if text else []
@@ -76,7 +78,7 @@ class LiveReplica:
         deadline = time.monotonic() + TIMEOUT_MS / 1_000
         while True:
             answer = self._call(request(RequestCode.LOG_DIGESTS, header))
-            # A broker computes for a few at one time only.
+            # A broker computes digests for a few requests at one time only.
             if answer.code != ResponseCode.SYSTEM_BUSY or time.monotonic() > deadline:
                 break
             time.sleep(_LOOK_S)
@@ -98,7 +100,7 @@ class LiveReplica:
 def live_replicas(
     name_server: str, broker_name: str, tls: OutgoingTls | None = None
 ) -> Iterator[list[LiveReplica]]:
-    """All replicas of the broker group that the name server knows; two at least."""
+    """Yield all replicas of the broker group that the name server knows, at least two."""
     try:
         check_group(broker_name)
     except Refused:
@@ -128,7 +130,7 @@ def live_replicas(
 
 
 def settle(replicas: Sequence[LiveReplica], wait_ms: int = SETTLE_MS) -> None:
-    """Give all replicas time to hear of what one calls confirmed; look no further than that."""
+    """Wait until all replicas know the highest confirmed offset, up to `wait_ms`."""
     confirmed = max(replica.shape.confirmed for replica in replicas)
     deadline = time.monotonic() + wait_ms / 1_000
     while time.monotonic() < deadline:
@@ -144,11 +146,11 @@ def settle(replicas: Sequence[LiveReplica], wait_ms: int = SETTLE_MS) -> None:
 
 
 # Audit files ---------------------------------------------------------------------------------
-# A replica as a directory: the store of a broker that is stopped, or a copy of one. Reads only.
+# A replica's directory: the store of a stopped broker, or a copy of one. Only reads.
 
 
 class AuditedLogFile(NamedTuple):
-    """One log file: it holds log bytes `[start, start + size)`."""
+    """One log file with log bytes `[start, start + size)`."""
 
     start: int
     size: int
@@ -156,10 +158,10 @@ class AuditedLogFile(NamedTuple):
 
 
 class StoreReplica:
-    """`shape` says what the directory holds.
+    """A replica in a directory; `shape` describes its log.
 
-    Bytes behind a damaged record count as held, and so does a torn tail: both are compared, not
-    mistaken for a log that was cut.
+    Bytes after a damaged record count as present, and so does a torn tail: both are compared, and
+    not mistaken for a truncated log.
     """
 
     def __init__(self, name: str, directory: str) -> None:
@@ -178,19 +180,19 @@ class StoreReplica:
         self.shape = Shape(name, store.start, end, store.confirmed or 0, epochs)
 
     def read(self, low: int, high: int) -> bytes:
-        """The bytes of `[low, high)` as far as the replica has them."""
+        """Return the bytes of `[low, high)` as far as the replica has them."""
         low, high = max(low, self.shape.start), min(high, self.shape.end)
         return bytes(self._store.raw(low, high)) if low < high else b""
 
     def digests(self, low: int, high: int, block_bytes: int) -> list[DigestBlock]:
-        """Of all blocks of `[low, high)`, which the replica must hold."""
+        """Return digests of all blocks of `[low, high)`, which the replica must have."""
         return digests_of(self.pieces, low, high, block_bytes)
 
 
 def digests_of(
     pieces: Sequence[AuditedLogFile], low: int, high: int, block_bytes: int
 ) -> list[DigestBlock]:
-    """The digest of each block, over the files that it lies in."""
+    """Return the digest of each block, over the files that contain it."""
     views = [
         (each, memoryview(LogFile(each.path, each.start, each.size, each.size).open()))
         for each in pieces

@@ -4,8 +4,7 @@
         found = backfill(spark, "/lake/orders", "127.0.0.1:9876")
         found.frame.where("tags = 'paid'").show()
 
-Each message is in it once: the archive's below the seam, the brokers' from there on
-(`backfill.py`).
+Each message is in it once: from the archive below the cut-over offset, from the brokers after it.
 """
 
 import json
@@ -30,32 +29,31 @@ if TYPE_CHECKING:
 
 
 # Cut over ------------------------------------------------------------------------------------
-# Where an archive ends and the live topic begins: one queue offset for each queue. No Spark here.
-#
-# The archive's last commit holds, with its files, the next queue offset of each queue. Rows
+# Finds where an archive ends and the live topic begins: one queue offset per queue. No Spark here.
+# The archive's last commit contains, with its files, the next queue offset of each queue. Rows
 # below it come from the table, the others from the brokers. The end is fixed as well, so that a
-# frame that is computed twice is the same twice.
+# frame gives the same rows when it is computed twice.
 
 
 @dataclass(frozen=True)
 class CutOver:
-    """Per queue: the archive has all below `at`, the brokers what is from there up to `end`."""
+    """By queue: the archive has all rows below `at`, the brokers those from `at` up to `end`."""
 
     at: Positions
     end: Positions
     lost: list[Gap] = field(default_factory=list)
-    """Messages that no archive took before they were deleted."""
+    """Messages that were deleted before they were archived."""
 
     @property
     def live_rows(self) -> int:
         return sum(end - self.at[queue] for queue, end in self.end.items())
 
     def starting(self) -> str:
-        """As option startingOffsets."""
+        """Return the begins as option startingOffsets."""
         return _json({queue: self.at[queue] for queue in self.end})
 
     def ending(self) -> str:
-        """As option endingOffsets."""
+        """Return the ends as option endingOffsets."""
         return _json(self.end)
 
 
@@ -64,7 +62,7 @@ def _json(offsets: Mapping[MessageQueue, int]) -> str:
 
 
 def mark_of(table: AnyTable) -> TransactionMark:
-    """The last commit's mark; `UsageError` for a table without any."""
+    """Return the mark of the last commit; raises `UsageError` for a table without one."""
     mark = table.mark
     if mark is None:
         raise UsageError(f"no archive has written to {table.root} yet: there is no seam to find")
@@ -72,7 +70,7 @@ def mark_of(table: AnyTable) -> TransactionMark:
 
 
 def chosen_topics(offsets: Offsets, topics: Sequence[str], where: str) -> list[str]:
-    """`topics`, or all that the table holds; `UsageError` for one that it does not."""
+    """Return `topics`, or all in the table; raises `UsageError` for one that is not in it."""
     unknown = sorted(set(topics) - set(offsets))
     if unknown:
         raise UsageError(
@@ -82,10 +80,10 @@ def chosen_topics(offsets: Offsets, topics: Sequence[str], where: str) -> list[s
 
 
 def find_cut_over(offsets: Offsets, bounds: Bounds, allow_loss: bool = False) -> CutOver:
-    """The seam of what a table holds and brokers have.
+    """Compute the cut-over between a table and brokers.
 
-    Queues that the table does not know begin at their first message. `UsageError` for a topic that
-    was made anew, `EnvironmentFault` for messages that are in neither place.
+    Queues that are not in the table begin at their first message. Raises `UsageError` for a topic
+    that was recreated, and `EnvironmentFault` for messages that are in neither place.
     """
     positions = from_topics(offsets)
     check_alive(bounds, positions)
@@ -103,7 +101,7 @@ def find_cut_over(offsets: Offsets, bounds: Bounds, allow_loss: bool = False) ->
 
 @dataclass(frozen=True)
 class Backfill:
-    """`frame` has the columns asked for and `source`, which is archive or live."""
+    """The result: `frame` has the selected columns and `source`, which is archive or live."""
 
     frame: "DataFrame"
     cut_over: CutOver
@@ -120,10 +118,10 @@ def backfill(
     allow_loss: bool = False,
     tls: OutgoingTls | None = None,
 ) -> Backfill:
-    """`topics` of the archive at `table`, all of them when none is named, up to now.
+    """Return the rows of `topics`, by default of all in the archive at `table`, up to now.
 
-    Without `columns` those that the archive has. With `allow_loss` messages that are in neither
-    place are left out, and named in the seam; else they are an error.
+    Without `columns`, the frame has those of the archive. With `allow_loss`, messages that are in
+    neither place are left out and listed in the cut-over; else they raise an error.
     """
     opened = open_table(table) if isinstance(table, str) else table
     offsets = mark_of(opened).offsets
@@ -146,7 +144,7 @@ def backfill(
 def archived(
     spark: "SparkSession", table: AnyTable, topics: Sequence[str], cut_over: CutOver
 ) -> "DataFrame":
-    """The table's rows below the seam: a commit after it was looked up adds none."""
+    """Return the table's rows below the cut-over; later commits add none."""
     from pyspark.sql import functions as f
 
     rows = with_checked_bodies(data_frame(spark, table), table.root)
@@ -167,7 +165,7 @@ def live(
     cut_over: CutOver,
     columns: Sequence[str],
 ) -> "DataFrame | None":
-    """What brokers hold from the seam on; None for nothing. `where`: see `reach`."""
+    """Return the brokers' rows from the cut-over on; None without any. `where`: see `reach`."""
     if not cut_over.live_rows:
         return None
     return (
@@ -182,7 +180,7 @@ def live(
 
 
 def ranges_of(cut_over: CutOver) -> dict[str, dict[str, list[int]]]:
-    """For a report: topic -> queue -> [seam, end]."""
+    """Return topic -> queue -> [cut-over, end] for a report."""
     found: dict[str, dict[str, list[int]]] = {}
     for queue, end in sorted(cut_over.end.items()):
         found.setdefault(queue.topic, {})[queue_text(queue)] = [cut_over.at[queue], end]

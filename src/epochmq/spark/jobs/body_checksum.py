@@ -1,7 +1,7 @@
-"""Bodies of archived messages compared with the checksum that the producer's broker stored.
+"""Checks the bodies of archived messages against the checksum that the broker stored.
 
-A row has the body and `bodyCRC`, CRC-32 without its sign bit. Of compressed messages the archive
-holds the plain body and the checksum of the compressed one: these cannot be compared.
+A row has the body and `bodyCRC`, the CRC-32 without its sign bit. For compressed messages the
+archive has the decompressed body and the checksum of the compressed one, so these are not checked.
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ _SHOWN = 3
 
 
 def check_bodies(rows: "DataFrame", where: str) -> None:
-    """`StoreDamaged` naming the first rows whose body is not the one that was stored."""
+    """Raise `StoreDamaged` with the first rows whose body does not match its checksum."""
     if not set(rows.columns) >= NEEDED:
         return
     found = rows.where(_differs()).select(_place().alias("place")).limit(_SHOWN).collect()
@@ -31,7 +31,7 @@ def check_bodies(rows: "DataFrame", where: str) -> None:
 
 
 def with_checked_bodies(rows: "DataFrame", where: str) -> "DataFrame":
-    """The rows; reading a body that is not the one that was stored ends the query."""
+    """Return rows that raise an error when a body is read that does not match its checksum."""
     from pyspark.sql import functions as f
 
     if not set(rows.columns) >= NEEDED:

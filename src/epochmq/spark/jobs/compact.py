@@ -1,9 +1,9 @@
-"""Job `compact`: of a changelog topic the latest message of each key, as a snapshot table.
+"""Job `compact`: log compaction, the latest message of each key of a topic, as a snapshot table.
 
-Within a queue the highest queue offset is the latest, whatever the clocks said. A key that came to
-several queues (it should not: send it with an ordering key) has the one stored last, then the
-highest broker name, queue and offset: the same rows give the same snapshot always. A message with
-an empty body, or with the tag that means deletion, removes its key.
+Within a queue the highest queue offset is the latest, whatever the clocks say. For a key in several
+queues (avoid this by an ordering key) the message stored last wins, then the highest broker name,
+queue and offset: the same rows always give the same snapshot. A message with an empty body, or with
+the tag for deletion, removes its key.
 """
 
 import json
@@ -50,7 +50,7 @@ _PROPERTY = re.compile(r"property:(.+)")
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """`source` is an archive, `name_server` adds the live tail to it; alone it is all there is.
+    """Options of the job: `source` is an archive, `name_server` adds the live tail or stands alone.
 
     `key`: `keys` (the whole text), `orderingKey` (__SHARDINGKEY) or `property:NAME`.
     """
@@ -73,7 +73,7 @@ class Compact:
 
 
 def key_property(key: str) -> str | None:
-    """The property that `key` means, None for column keys; `UsageError` for anything else."""
+    """Return the property for `key`, None for column keys; raises `UsageError` for other texts."""
     if key == "keys":
         return None
     if key == "orderingKey":
@@ -85,7 +85,7 @@ def key_property(key: str) -> str | None:
 
 
 def compact(spark: "SparkSession", job: Compact, *, dry_run: bool = False) -> JobReport:
-    """Write the snapshot; the report says up to which queue offsets it goes."""
+    """Write the snapshot and return a report with its end offsets."""
     report = JobReport("compact")
     target = SnapshotTarget(job.target, job.format)
     rows, ends = source_rows(spark, job)
@@ -112,7 +112,7 @@ def compact(spark: "SparkSession", job: Compact, *, dry_run: bool = False) -> Jo
 
 
 def _counts(keyed: "DataFrame") -> tuple[int, int]:
-    """All messages, and those without a key."""
+    """Return the number of all messages, and of those without a key."""
     row = keyed.selectExpr("count(*)", f"count_if({KEY} is null)").collect()[0]
     return int(row[0]), int(row[1])
 
@@ -120,7 +120,7 @@ def _counts(keyed: "DataFrame") -> tuple[int, int]:
 def source_rows(
     spark: "SparkSession", job: Compact
 ) -> "tuple[DataFrame, dict[str, dict[str, list[int]]]]":
-    """The messages and, per queue, up to where they go."""
+    """Return the messages and, by queue, the ranges of their offsets."""
     if not job.source:
         return _live_only(spark, job)
     table = open_table(job.source)
@@ -162,7 +162,7 @@ def _live_only(
 
 
 def with_key(rows: "DataFrame", key: str) -> "DataFrame":
-    """The rows with their key, null where there is none."""
+    """Add the key column, which is null for messages without a key."""
     from pyspark.sql import functions as f
 
     name = key_property(key)
@@ -171,7 +171,7 @@ def with_key(rows: "DataFrame", key: str) -> "DataFrame":
 
 
 def latest(rows: "DataFrame") -> "DataFrame":
-    """One row for each key."""
+    """Return the latest row of each key."""
     from pyspark.sql import functions as f
 
     names = [name for name in rows.columns if name != KEY]
@@ -190,7 +190,7 @@ def _newest(
 
 
 def without_tombstones(rows: "DataFrame", tag: str) -> "DataFrame":
-    """The keys that are not deleted."""
+    """Drop the rows of deleted keys."""
     from pyspark.sql import functions as f
 
     kept = f.length(f.coalesce("body", f.lit(b""))) > 0

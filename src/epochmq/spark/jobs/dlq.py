@@ -1,7 +1,7 @@
-"""Job `dlq`: what lies in %DLQ%group, why, and sending selected letters once more.
+"""Job `dlq`: groups the dead letters in %DLQ%group by cause, and resends selected ones.
 
-No Spark: dead letters are few, or something is on fire. What counts is the grouping, the look at
-the original messages, and that nothing is re-driven twice (`dlq_ledger.py`).
+It does not use Spark, since dead letters are few. It groups them, checks the original messages, and
+never resends a letter twice (`dlq_ledger.py`).
 """
 
 import asyncio
@@ -28,24 +28,24 @@ from epochmq.spark.spark_cluster import Cluster
 
 RETRY, ORIGIN = "retry", "origin"
 FORWARDS_MAX = 1_000_000
-"""Read at one time; they are kept in memory."""
+"""The most letters that are read at one time; they are kept in memory."""
 BYTES_MAX = 2 << 30
 REDRIVE_OF = "REDRIVE_OF"
-"""Property of a message that was sent once more: the place of its dead letter."""
+"""Property of a resent message: the place of its dead letter."""
 _ASKED_AT_ONCE = 16
 _KEPT = frozenset((names.UNIQ_KEY, names.RETRY_TOPIC, names.ORIGIN_MESSAGE_ID))
 
 
 @dataclass(frozen=True, slots=True)
 class Dlq:
-    """`to`: retry (only the group gets them), origin (everybody does), or a topic's name."""
+    """Options of the job; `to` is retry (only this group), origin (all consumers), or a topic."""
 
     name_server: str
     group: str
     by: tuple[str, ...] = BY
     pick: Pick = field(default_factory=Pick)
     origins: int = 200
-    """So many letters are looked up where they came from."""
+    """The number of letters whose original message is looked up."""
     to: str = ""
     ledger: Path | None = None
     rate: float = 0.0
@@ -67,7 +67,9 @@ class Dlq:
 
 
 def dlq(job: Dlq, *, dry_run: bool = False, progress: Progress = no_progress) -> JobReport:
-    """Group the letters that `job.pick` takes; with `job.to` send those that never were."""
+    """Group the letters that `job.pick` selects; with `job.to`, resend those never resent
+    before.
+    """
     report = JobReport("dlq")
     letters = read_letters(job, report)
     picked = [dead for dead in letters if job.pick.matches(dead)]
@@ -89,7 +91,7 @@ def dlq(job: Dlq, *, dry_run: bool = False, progress: Progress = no_progress) ->
 
 
 def read_letters(job: Dlq, report: JobReport) -> list[Dead]:
-    """All of the group's dead letters; `NotFound` when it never had one."""
+    """Return all dead letters of the group; raises `NotFound` when it never had one."""
     topic = dlq_topic(job.group)
     found: list[Dead] = []
     size = 0
@@ -113,7 +115,7 @@ def read_letters(job: Dlq, report: JobReport) -> list[Dead]:
 
 
 async def _origins(job: Dlq, letters: Sequence[Dead]) -> dict[str, str]:
-    """By place: whether the original is there, changed (another body), gone or unknown."""
+    """Return, by place, whether the original is there, changed (another body), gone or unknown."""
     gate = asyncio.Semaphore(_ASKED_AT_ONCE)
 
     async def one(admin: Admin, dead: Dead) -> str:
@@ -168,14 +170,14 @@ def _redrive(
 async def _send(
     job: Dlq, ledger: Ledger, work: LetterRun, by_place: dict[str, Dead], progress: Progress
 ) -> None:
-    """One after another, in the order of the run."""
+    """Resend letters one after another, in the order of the run."""
     began, uncertain = time.monotonic(), work.sent
     tls = client_tls(job.tls)
     async with Producer(job.name_server, "EPOCHMQ_DLQ", timeout_ms=60_000, tls=tls) as producer:
         for number in range(work.sent, len(work.places)):
             dead = _still_there(by_place, work.places[number], ledger)
             topic = target_topic(job.group, work.topic, dead)
-            # A run that was cut off may have sent one message more than its ledger says.
+            # An interrupted run may have sent one more message than its ledger has.
             offset_id = await _found(job, topic, dead) if number == uncertain else None
             if offset_id is None:
                 if job.rate:
@@ -196,7 +198,7 @@ def _still_there(by_place: dict[str, Dead], place: str, ledger: Ledger) -> Dead:
 
 
 async def _found(job: Dlq, topic: str, dead: Dead) -> str | None:
-    """The offset id of what an earlier run sent for `dead`; None when nobody has it."""
+    """Return the offset id of a message that an earlier run sent for `dead`, else None."""
     async with Admin(job.name_server, tls=client_tls(job.tls)) as admin:
         try:
             found = await admin.messages_by_uniq_key(topic, dead.msg_id)
@@ -207,7 +209,7 @@ async def _found(job: Dlq, topic: str, dead: Dead) -> str | None:
 
 
 def target_topic(group: str, to: str, dead: Dead) -> str:
-    """Where a letter goes; `UsageError` when it does not say where it came from."""
+    """Return the target topic of a letter; raises `UsageError` when its origin is unknown."""
     if to == RETRY:
         return retry_topic(group)
     if to != ORIGIN:
@@ -218,13 +220,13 @@ def target_topic(group: str, to: str, dead: Dead) -> str:
 
 
 def outgoing(dead: Dead, topic: str) -> Message:
-    """The message once more, with its old id."""
+    """Return the message to resend, with its old id."""
     properties = {
         name: value
         for name, value in dead.properties.items()
         if name in _KEPT or name not in LEFT_OUT
     }
-    if not topic.startswith(names_of.RETRY):  # it is no retry any more
+    if not topic.startswith(names_of.RETRY):  # it is not a retry any more
         properties.pop(names.RETRY_TOPIC, None)
     return Message(
         topic, dead.body, properties={**properties, REDRIVE_OF: dead.place}, flag=dead.flag

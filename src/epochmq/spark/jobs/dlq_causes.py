@@ -1,4 +1,4 @@
-"""Dead letters as values: where they came from, what they have in common. Pure."""
+"""Dead letters as values: their origin, and groups by common causes. Pure."""
 
 import json
 from collections import Counter
@@ -19,14 +19,14 @@ _TEXT_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """One dead letter; `place` is broker:queueId:queueOffset, which no other has."""
+    """One dead letter; `place` is broker:queueId:queueOffset, which is unique."""
 
     place: str
     msg_id: str
     topic: str
-    """Where it was first sent."""
+    """The topic to which it was first sent."""
     origin_id: str
-    """Its offset id there; empty when the letter does not say."""
+    """The offset id of the original; empty when the letter does not have it."""
     tags: str
     keys: str
     tries: int
@@ -38,7 +38,7 @@ class Dead:
 
 
 def dead_of(message: StoredMessage, broker_name: str) -> Dead:
-    """The letter that lies in a %DLQ% topic."""
+    """Convert a message of a %DLQ% topic."""
     properties = message.properties
     try:
         body = message.plain_body()
@@ -63,7 +63,7 @@ def dead_of(message: StoredMessage, broker_name: str) -> Dead:
 
 
 def check_field(name: str) -> str:
-    """`name` if a letter has such a field; `UsageError` with all of them else."""
+    """Return `name` if letters have such a field; else raise `UsageError` that lists all fields."""
     kind, colon, rest = name.partition(":")
     if name in FIELDS or (colon and rest and kind in ("property", "body")):
         return name
@@ -73,7 +73,7 @@ def check_field(name: str) -> str:
 
 
 def value_of(dead: Dead, name: str) -> str:
-    """A field as text, empty when the letter has none."""
+    """Return a field as text; empty when the letter does not have it."""
     kind, _, rest = name.partition(":")
     if kind == "property":
         return dead.properties.get(rest, "")[:_TEXT_MAX]
@@ -98,7 +98,7 @@ def _of_body(body: bytes, name: str) -> str:
 
 @dataclass(slots=True)
 class Cause:
-    """Letters that agree in all fields asked for."""
+    """Letters that have equal values in all grouping fields."""
 
     values: dict[str, str]
     count: int = 0
@@ -107,10 +107,10 @@ class Cause:
     bytes: int = 0
     samples: list[str] = field(default_factory=list)
     origins: Counter[str] = field(default_factory=Counter)
-    """Of the letters that were looked up: there, changed, gone or unknown."""
+    """The number of looked-up letters by result: there, changed, gone or unknown."""
 
     def add(self, dead: Dead, origin: str | None) -> None:
-        """One more letter."""
+        """Add a letter."""
         self.first_ms = min(self.first_ms, dead.stored_ms) if self.count else dead.stored_ms
         self.last_ms = max(self.last_ms, dead.stored_ms)
         self.count += 1
@@ -121,7 +121,7 @@ class Cause:
             self.origins[origin] += 1
 
     def as_row(self) -> dict[str, object]:
-        """For tables and JSON."""
+        """Return the cause for tables and JSON."""
         return {
             **self.values,
             "count": self.count,
@@ -136,7 +136,7 @@ class Cause:
 def causes(
     letters: Iterable[Dead], by: Sequence[str], origins: dict[str, str] | None = None
 ) -> list[Cause]:
-    """Groups of equal fields, the largest first."""
+    """Group letters by the fields in `by`, the largest group first."""
     found: dict[tuple[str, ...], Cause] = {}
     for dead in letters:
         values = tuple(value_of(dead, name) for name in by)
@@ -149,7 +149,7 @@ def causes(
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """Which letters: all conditions must hold; none means all letters."""
+    """Selects letters: all conditions must hold; without conditions all letters match."""
 
     where: tuple[tuple[str, str], ...] = ()
     ids: frozenset[str] = frozenset()
@@ -161,7 +161,7 @@ class Pick:
             raise UsageError("the time to end at is not behind the one to begin at")
 
     def matches(self, dead: Dead) -> bool:
-        """Whether the letter is one of them."""
+        """Return whether the letter matches."""
         if self.ids and dead.msg_id not in self.ids:
             return False
         if dead.stored_ms < self.since or (self.until and dead.stored_ms >= self.until):
@@ -170,7 +170,7 @@ class Pick:
 
 
 def parse_where(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """`tags=paid`, `property:NAME=value` and so on."""
+    """Parse conditions such as `tags=paid` and `property:NAME=value`."""
     found = []
     for text in texts:
         name, equals, value = text.partition("=")

@@ -1,8 +1,8 @@
-"""What was re-driven, in a file that only grows: a letter that is in it is never sent again.
+"""The ledger of resent dead letters, an append-only file: a letter in it is never sent again.
 
-JSON lines. A run begins with all it is going to send, in order; then comes a line for each message
-that a broker holds. A run that was cut off is finished before anything else is sent; of its next
-message nobody knows whether it was sent, so brokers are asked for it by its id.
+It has JSON lines. A run begins with the list of letters to send, in order; then follows a line for
+each message that a broker has acknowledged. An interrupted run is finished before another one
+starts. Its next message may or may not have been sent, so brokers are asked for it by its id.
 """
 
 import json
@@ -16,12 +16,12 @@ from typing import IO
 from epochmq.base.errors import EnvironmentFault, UsageError
 
 FORWARDS_MAX = 1_000_000
-"""In one run."""
+"""The most letters in one run."""
 
 
 @dataclass(slots=True)
 class LetterRun:
-    """Letters (by place) to `topic`, numbered from 1 in this order; `sent` are held."""
+    """A run that sends letters (by place) to `topic` in this order; `sent` is how many were."""
 
     id: str
     group: str
@@ -36,14 +36,14 @@ class LetterRun:
 
 @dataclass
 class Ledger:
-    """Opened by `open_ledger`; one process at a time."""
+    """An open ledger, made by `open_ledger`; one process at a time may use it."""
 
     path: Path
     group: str
     done: dict[str, str] = field(default_factory=dict)
-    """Place -> offset id of what was sent for it."""
+    """Place of the letter -> offset id of the resent message."""
     run: LetterRun | None = None
-    """The last one."""
+    """The last run."""
     _file: IO[bytes] | None = None
 
     @property
@@ -51,7 +51,7 @@ class Ledger:
         return self.run if self.run is not None and not self.run.is_finished else None
 
     def begin(self, topic: str, places: Sequence[str]) -> LetterRun:
-        """A new run; the places must not be in the ledger yet."""
+        """Start a new run; its places must not be in the ledger yet."""
         if len(places) > FORWARDS_MAX:
             raise UsageError(f"{len(places)} letters at one time are too many; pick fewer")
         run = LetterRun(uuid.uuid4().hex, self.group, topic, list(places))
@@ -60,7 +60,7 @@ class Ledger:
         return run
 
     def sent(self, place: str, msg_id: str, offset_id: str) -> None:
-        """The next message of the run is held by a broker."""
+        """Record that a broker has acknowledged the next message of the run."""
         run = self.unfinished
         assert run is not None
         assert run.places[run.sent] == place
@@ -79,17 +79,17 @@ class Ledger:
             raise EnvironmentFault(f"cannot write {self.path}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
 def open_ledger(path: Path, group: str) -> Ledger:
-    """The ledger of `group` at `path`, empty when there is none.
+    """Open the ledger of `group` at `path`; it is empty when there is no file.
 
-    A last line that was cut off by a crash is dropped; `UsageError` for another group's ledger or
-    another file.
+    An incomplete last line, from a crash, is dropped. Raises `UsageError` for another group's
+    ledger or another kind of file.
     """
     ledger = Ledger(path, group)
     try:

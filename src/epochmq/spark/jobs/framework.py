@@ -1,4 +1,4 @@
-"""What every job shares: a Spark session with our settings, its errors in one line, a clean end."""
+"""The common parts of all jobs: a tuned Spark session, errors in one line, a clean stop."""
 
 import re
 import signal
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MASTER = "local[*]"
 TASK_TRIES = 4
-"""How often `local[N]` tries a task; without the number Spark tries once."""
+"""How often `local[N]` tries a task; without the number Spark tries it once."""
 
 QUIET = {
     "spark.ui.enabled": "false",
@@ -24,12 +24,12 @@ QUIET = {
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
 _MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|(spark|sc|k8s)://.+|yarn")
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: .*)?$", re.MULTILINE)
-"""An error that a query raised by itself: only `body_checksum` does."""
+"""An error that a query raised itself: only `body_checksum` does."""
 _OURS = re.compile(r"epochmq\.[\w.]+\.([A-Z]\w+): (.+)")
 
 
 def parse_conf(pairs: Sequence[str]) -> dict[str, str]:
-    """`key=value` settings of Spark; `UsageError` for anything else."""
+    """Parse `key=value` settings of Spark; raises `UsageError` for other texts."""
     found = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -40,7 +40,10 @@ def parse_conf(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def master_url(master: str) -> str:
-    """`master`, with tries where a local one has none; `UsageError` when it is none at all."""
+    """Return `master` with a number of task attempts if it is local; else unchanged.
+
+    Raises `UsageError` for an invalid master URL.
+    """
     if _MASTER.fullmatch(master) is None:
         raise UsageError(
             f"'{master}' is no master of Spark: use local[*], local[N], spark://HOST:PORT"
@@ -54,7 +57,7 @@ def master_url(master: str) -> str:
 def spark_session(
     name: str, master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None
 ) -> Iterator[Any]:
-    """A session that is stopped at the end; failures of Spark leave as one clear error."""
+    """Yield a Spark session that is stopped at the end; errors of Spark become one clear line."""
     url = master_url(master)
     remote = url.startswith("sc://")
     if not remote:
@@ -62,7 +65,7 @@ def spark_session(
     session_type = need("pyspark.sql", "spark").SparkSession
     from epochmq.spark import tune
 
-    # What `tune` sets must be set where the JVM is: for Connect that is another machine's matter.
+    # `tune` sets options of the JVM; with Spark Connect the JVM is on another machine.
     builder = session_type.builder.appName(name)
     builder = builder.remote(url) if remote else tune(builder, master=url)
     for key, value in {**QUIET, **(conf or {})}.items():
@@ -76,10 +79,10 @@ def spark_session(
 
 
 def begun(builder: Any) -> Any:
-    """A session of a JVM of its own, whole even if it is interrupted meanwhile.
+    """Create a session with its own JVM; an interrupt is handled after the creation.
 
-    PySpark takes the place away at which the JVM is to report, and one that cannot report never
-    comes to where it would see that its driver is gone: it stays for good.
+    PySpark deletes the file through which the JVM reports its port. A JVM that cannot report never
+    notices that its driver has ended, and would keep running.
     """
     with JobStop() as stop:
         session = builder.getOrCreate()
@@ -91,7 +94,7 @@ def begun(builder: Any) -> Any:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Our errors as they are; what Spark and its JVM throw as one line."""
+    """Pass our errors on, and convert errors of Spark and its JVM to one line."""
     try:
         yield
     except Exception as error:
@@ -105,7 +108,7 @@ def _is_spark(error: BaseException) -> bool:
 
 
 def explain(error: BaseException) -> EpochError:
-    """The error that one of our functions raised in a task, else Spark's own in one line."""
+    """Return the error that our code raised in a task, else Spark's own error in one line."""
     from epochmq.base import errors
 
     text = str(error)
@@ -125,11 +128,11 @@ def explain(error: BaseException) -> EpochError:
 
 
 _NOISE = ("at ", "File ", "Traceback", "...", "An error occurred while calling")
-"""Lines that say where, and not what."""
+"""Prefixes of lines that show a location and not a cause."""
 
 
 class JobStop:
-    """Set by SIGINT or SIGTERM: the work under way is finished, then the job ends."""
+    """Handles SIGINT and SIGTERM: the current work is finished, then the job ends."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -146,6 +149,6 @@ class JobStop:
             signal.signal(number, handler)
 
     def _ask(self, number: int, _frame: Any) -> None:
-        if self.asked:  # a second one means: now
+        if self.asked:  # a second signal stops at once
             raise KeyboardInterrupt
         self.asked = True

@@ -1,4 +1,4 @@
-"""What a job did: rows, bytes, ranges, time and rate, as text for people and JSON for programs."""
+"""The report of a job: rows, bytes, ranges, time and rate, as text and as JSON."""
 
 import fcntl
 import json
@@ -14,52 +14,52 @@ from typing import IO, Self
 from epochmq.base.errors import EnvironmentFault, UsageError
 
 Progress = Callable[[float, float | None, str], None]
-"""Called often with what is done, the total where it is known, and a few words."""
+"""Called often with the amount done, the total if known, and a short text."""
 
 DRY_RUN = "dry-run"
 
 SHOWN_RANGES_MAX = 32
-"""The text names so many ranges; JSON has them all."""
+"""The most ranges in the text; JSON has all of them."""
 
 
 def no_progress(_done: float, _total: float | None, _text: str) -> None:
-    """For callers who do not want to know."""
+    """A `Progress` that does nothing."""
 
 
 @dataclass
 class JobReport:
-    """One run of one job. `bytes` are those written, or read where a job writes none."""
+    """The report of one run of a job; `bytes` were written, or read by a job that writes none."""
 
     job: str
     status: str = "done"
-    """done, dry-run, or interrupted (what is counted is finished work all the same)."""
+    """done, dry-run, or interrupted (the counted work is finished in any case)."""
     rows: int = 0
     bytes: int = 0
     ranges: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    """Topic -> "broker:queueId" -> [start, end): queue offsets that were taken."""
+    """Topic -> "broker:queueId" -> [start, end): the queue offsets that were processed."""
     seconds: float = 0.0
     details: dict[str, object] = field(default_factory=dict)
-    """What only this job has to say; words and numbers, also lists and tables of them."""
+    """Details of this job: texts and numbers, also lists and tables of them."""
     _began: float = field(default_factory=time.monotonic, repr=False)
 
     def add_range(self, topic: str, queue: str, start: int, end: int) -> None:
-        """Widen the range of a queue."""
+        """Extend the range of a queue."""
         known = self.ranges.setdefault(topic, {}).setdefault(queue, [start, end])
         known[0], known[1] = min(known[0], start), max(known[1], end)
 
     def finish(self, status: str | None = None) -> "JobReport":
-        """Take the time."""
+        """Set the elapsed time and the status, and return the report."""
         self.seconds = time.monotonic() - self._began
         self.status = status or self.status
         return self
 
     @property
     def rate(self) -> float:
-        """Rows a second; 0 of a single moment, and of a dry run."""
+        """Rows per second; 0 without elapsed time, and for a dry run."""
         return self.rows / self.seconds if self.seconds > 0 and self.status != DRY_RUN else 0.0
 
     def as_json(self) -> dict[str, object]:
-        """All of it."""
+        """Return the whole report for JSON."""
         return {
             "job": self.job,
             "status": self.status,
@@ -72,7 +72,7 @@ class JobReport:
         }
 
     def as_text(self) -> str:
-        """One page."""
+        """Return the report as a text of one page."""
         lines = [
             f"{self.job}: {self.status} in {self.seconds:.1f} s",
             _line("rows", f"{self.rows:,} ({self.rate:,.0f}/s)"),
@@ -113,18 +113,18 @@ def _words(value: object) -> str:
 
 
 # Job lock ------------------------------------------------------------------------------------
-# One job at a time for one checkpoint: a lock file that the kernel frees when its owner dies.
+# Allows one job at a time per checkpoint: a lock file that the kernel releases when its owner dies.
 
 
 FILE = "lock"
 
 
 class CheckpointInUse(EnvironmentFault):
-    """Another job works with this checkpoint."""
+    """Raised when another job uses this checkpoint."""
 
 
 class CheckpointLock:
-    """`with CheckpointLock(directory, "archive"): ...`"""
+    """The lock of a checkpoint directory: `with CheckpointLock(directory, "archive"): ...`"""
 
     def __init__(self, directory: Path, job: str) -> None:
         self._path = directory / FILE
@@ -170,7 +170,7 @@ class CheckpointLock:
         trace: TracebackType | None,
     ) -> None:
         if self._file is not None:
-            self._file.close()  # and with it the lock
+            self._file.close()  # this releases the lock
 
 
 def _owner(text: str) -> str:

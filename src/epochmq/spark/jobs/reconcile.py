@@ -1,7 +1,7 @@
-"""Job `reconcile`: what producers sent against what a topic holds against what groups consumed.
+"""Job `reconcile`: compares what producers sent, what a topic has, and what groups consumed.
 
-Producers' words are a file of JSON lines or the message trace; consumers' words likewise. What the
-trace cannot know any more (it is kept no longer than any topic) is counted as unknown, not as lost.
+Producers' records are a file of JSON lines or the message trace, and so are consumers' records.
+Messages older than the trace, whose retention is no longer than any topic's, count as unknown.
 """
 
 import os
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SKEW_MS = 60_000
-"""Clocks of producers and brokers may differ by this much."""
+"""The most that clocks of producers and brokers may differ, in ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """What is to be compared. `trace` names the trace topic, empty for none; files are JSON lines:
-    {"msgId": ..., "at": wall ms, "ok": true}, of consumers with "clientGroup" as well."""
+    """Options of the job; `trace` is the trace topic, empty for none.
+
+    Files are JSON lines: {"msgId": ..., "at": wall ms, "ok": true}, for consumers with
+    "clientGroup".
+    """
 
     name_server: str
     topic: str
@@ -43,7 +46,7 @@ class Reconcile:
     groups: tuple[str, ...] = ()
     since: int = 0
     until: int = 0
-    """Wall ms of the sends that count; 0 for now."""
+    """Sends before this time (wall ms) count; 0 for now."""
     grace_ms: int = 30_000
     late_ms: int = 60_000
     samples: int = 10
@@ -65,7 +68,7 @@ class Reconcile:
 
 
 def reconcile(spark: "SparkSession", job: Reconcile) -> tuple[ReconcileVerdict, JobReport]:
-    """The verdict and the run report."""
+    """Return the verdict and the run report."""
     report = JobReport("reconcile")
     now = int(time.time() * 1000)
     until = min(job.until or now, now)
@@ -88,7 +91,7 @@ def reconcile(spark: "SparkSession", job: Reconcile) -> tuple[ReconcileVerdict, 
 
 
 def details_of(verdict: ReconcileVerdict) -> dict[str, object]:
-    """For the report: counts by group, latencies by share in ms, ids of what is wrong."""
+    """Return the report's details: counts by group, latency percentiles in ms, ids of problems."""
     shares = [f"p{share * 100:g}" for share in SHARES]
     return {
         "verdict": "clean" if verdict.is_clean else "messages are missing or came twice",
@@ -103,7 +106,7 @@ def details_of(verdict: ReconcileVerdict) -> dict[str, object]:
 
 
 def stored_rows(spark: "SparkSession", job: Reconcile, until: int) -> "DataFrame":
-    """STORED_DDL of what the topic holds now of the time asked for."""
+    """Return rows in STORED_DDL of the messages that the topic has now for the time range."""
     from pyspark.sql import functions as f
 
     reader = (
@@ -120,12 +123,12 @@ def stored_rows(spark: "SparkSession", job: Reconcile, until: int) -> "DataFrame
         f.unix_millis("bornTimestamp").alias("bornAt"),
         f.concat_ws(":", "brokerName", "queueId", "queueOffset").alias("place"),
     )
-    # What arrived late was sent in time all the same: the sends' own time counts.
+    # A message that arrived late was sent in time: the time of sending counts.
     return rows.where((f.col("bornAt") >= job.since) & (f.col("bornAt") < until))
 
 
 def trace_rows(spark: "SparkSession", job: Reconcile) -> "DataFrame":
-    """The contexts of all messages that the trace topic still holds."""
+    """Return the trace contexts of all messages that the trace topic still has."""
     from pyspark.sql import functions as f
 
     bodies = (
@@ -140,7 +143,7 @@ def trace_rows(spark: "SparkSession", job: Reconcile) -> "DataFrame":
 
 
 def sent_of_trace(traced: "DataFrame", topic: str) -> "DataFrame":
-    """SENT_DDL."""
+    """Return the sent messages of the trace in SENT_DDL."""
     from pyspark.sql import functions as f
 
     mine = traced.where((f.col("kind") == PUB) & (f.col("topic") == topic))
@@ -148,7 +151,10 @@ def sent_of_trace(traced: "DataFrame", topic: str) -> "DataFrame":
 
 
 def consumed_of_trace(traced: "DataFrame") -> "DataFrame":
-    """CONSUMED_DDL: a try begins with SubBefore; without its SubAfter it never ended."""
+    """Return the consumption attempts in the trace in CONSUMED_DDL.
+
+    An attempt begins with SubBefore; without a SubAfter it has not ended.
+    """
     from pyspark.sql import functions as f
 
     began = traced.where(f.col("kind") == BEFORE).select(
@@ -178,7 +184,7 @@ def _consumed(
 
 
 def _since(traced: "DataFrame | None", job: Reconcile) -> int:
-    """Since when consumers' words are known: all of a file, what is kept of a trace."""
+    """Return since when (wall ms) consumption is known: 0 for a file, else the trace's begin."""
     from pyspark.sql import functions as f
 
     if traced is None or job.consumed:
@@ -188,7 +194,7 @@ def _since(traced: "DataFrame | None", job: Reconcile) -> int:
 
 
 def read_lines(spark: "SparkSession", path: str, ddl: str, needed: tuple[str, ...]) -> "DataFrame":
-    """JSON lines as `ddl`; `UsageError` when a line lacks one of `needed`."""
+    """Read JSON lines as `ddl`; raises `UsageError` when a line lacks a column of `needed`."""
     from pyspark.sql import functions as f
 
     lines = spark.read.text(path).where("length(trim(value)) > 0")

@@ -1,10 +1,11 @@
-"""What became of each message: producers' words against a topic against consumers' words.
+"""Classifies each message for `reconcile`: lost, duplicated, late, unknown or fine.
 
-Frames in, a few rows out; ids are the producers' (UNIQ_KEY). Columns, times in wall ms:
+It joins DataFrames and returns a few rows. Ids are the producers' (UNIQ_KEY). Columns, with times
+in wall ms:
 
-- sent: msgId, at, ok - what producers say; ok false for a send that was not acknowledged.
-- stored: msgId, storeAt, bornAt, place - what the topic holds, a row a record.
-- consumed: clientGroup, msgId, at, ok, tries - what consumers say, a row a try.
+- sent: msgId, at, ok - from producers; ok is false for a send that was not acknowledged.
+- stored: msgId, storeAt, bornAt, place - from the topic, a row per record.
+- consumed: clientGroup, msgId, at, ok, tries - from consumers, a row per attempt.
 """
 
 from collections.abc import Sequence
@@ -26,8 +27,11 @@ _ACCURACY = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`watermark` (wall ms): younger messages may still arrive. `since`: what was stored before is
-    older than anything consumers say, so that nobody knows. `late_ms` from stored to consumed."""
+    """Limits of the classification, in ms.
+
+    Messages younger than `watermark` (wall ms) may still arrive. Consumption of messages stored
+    before `since` is unknown. `late_ms` is the limit from storing to consumption.
+    """
 
     watermark: int
     late_ms: int = 60_000
@@ -41,7 +45,7 @@ class Rules:
 
 @dataclass(slots=True)
 class ReconcileVerdict:
-    """Counts of distinct messages; latencies in ms by share; `samples` are ids of each kind."""
+    """Counts of distinct messages; latency percentiles in ms; `samples` are ids of each problem."""
 
     topic: dict[str, int]
     groups: dict[str, dict[str, int]]
@@ -63,9 +67,9 @@ def judge(
     rules: Rules,
     groups: Sequence[str] = (),
 ) -> ReconcileVerdict:
-    """Joins the three; without `sent` or `consumed` their side is left out.
+    """Join the three frames; without `sent` or `consumed` that part is left out.
 
-    `groups` are judged although they may have consumed nothing; else those that say something.
+    `groups` are judged even if they consumed nothing; without `groups`, all groups with records.
     """
     from pyspark.sql import functions as f
 
@@ -101,7 +105,7 @@ _SAMPLED = frozenset(("lost", "duplicated", "failed", "late"))
 
 
 def _by_id(stored: "DataFrame") -> "DataFrame":
-    """A row for each id that the topic holds, with the number of its records."""
+    """Return a row for each id in the topic, with the number of its records."""
     from pyspark.sql import functions as f
 
     return stored.groupBy("msgId").agg(
@@ -141,7 +145,7 @@ def _produced(sent: "DataFrame | None", kept: "DataFrame", rules: Rules) -> "Dat
 def _delivered(
     kept: "DataFrame", consumed: "DataFrame", rules: Rules, groups: Sequence[str]
 ) -> "DataFrame":
-    """A row for each stored message and group."""
+    """Return a row for each stored message and group."""
     from pyspark.sql import functions as f
 
     ok = f.coalesce("ok", f.lit(False))
@@ -187,8 +191,8 @@ def _latency(later: str, earlier: str, name: str) -> "Column":
     from pyspark.sql import functions as f
 
     apart = f.col(later) - f.col(earlier)
-    # Clocks of two machines: what seems to arrive before it was sent took no time. What never
-    # arrived took none that counts (`greatest` leaves out what is null).
+    # Clocks of two machines may differ: a negative time counts as 0. A message that never arrived
+    # has no time (`greatest` ignores null).
     spent = f.when(apart.isNotNull(), f.greatest(apart, f.lit(0)))
     return f.percentile_approx(spent, list(SHARES), _ACCURACY).alias(name)
 
@@ -196,7 +200,7 @@ def _latency(later: str, earlier: str, name: str) -> "Column":
 def _samples(
     frame: "DataFrame", counts: dict[str, int], rules: Rules, prefix: str
 ) -> dict[str, list[str]]:
-    """The smallest ids of each kind that is wrong, so that two runs name the same."""
+    """Return the smallest ids of each problem, so that two runs report the same."""
     from pyspark.sql import functions as f
 
     found = {}

@@ -1,8 +1,8 @@
-"""Job `replay`: messages of an archive into a topic, in the order of their queues.
+"""Job `replay`: sends messages of an archive to a topic, in the order of their queues.
 
-Each goes to the target's queue with its old number (or what is left of it modulo the target's
-queues), and says where it comes from: REPLAY_OF is the id it had, REPLAY_TOPIC and REPLAY_PLACE
-where it lay, REPLAY_ID the replay. Consumers that must not act twice look at REPLAY_OF.
+Each message goes to the target queue with its old queue id (modulo the target's queues). Properties
+name its origin: REPLAY_OF is its old id, REPLAY_TOPIC and REPLAY_PLACE its old topic and place,
+REPLAY_ID the replay. Consumers that must not act twice check REPLAY_OF.
 """
 
 import json
@@ -45,7 +45,7 @@ _PAYLOAD = ("tags", "keys", "properties", "flag")
 
 @dataclass(frozen=True)
 class Replay:
-    """`rate` is messages a second of the whole replay, 0 for as fast as it goes."""
+    """Options of the job; `rate` is messages per second of the whole replay, 0 for no limit."""
 
     table: str
     target: str
@@ -62,8 +62,8 @@ class Replay:
 
     @property
     def what(self) -> dict[str, Any]:
-        """What must be the same when the replay goes on."""
-        # As it comes back from JSON.
+        """Return the settings that must be the same when the replay continues."""
+        # As it is after a round trip through JSON.
         plain = json.loads(json.dumps(asdict(self.filters)))
         return {"table": self.table, "target": self.target, "filters": plain}
 
@@ -76,7 +76,9 @@ def replay(
     progress: Progress = no_progress,
     stop: Any = None,
 ) -> JobReport:
-    """Send what is left; `stop.asked` ends it behind a batch, and it can be gone on with."""
+    """Send the remaining messages; after `stop.asked` it ends after a batch and can be
+    continued.
+    """
     report = JobReport("replay")
     archived = filtered(_archive(spark, job.table), job.filters)
     state = load_state(job.state, job.what)
@@ -120,7 +122,7 @@ def _archive(spark: "SparkSession", uri: str) -> "DataFrame":
 
 
 def filtered(rows: "DataFrame", filters: ReplayFilters) -> "DataFrame":
-    """The rows that the filters leave."""
+    """Return the rows that match the filters."""
     from pyspark.sql import functions as f
 
     if filters.topic:
@@ -146,7 +148,7 @@ def filtered(rows: "DataFrame", filters: ReplayFilters) -> "DataFrame":
 
 
 def plan_sources(rows: "DataFrame") -> list[ReplaySource]:
-    """The queues that have rows; `NotFound` when nothing is left."""
+    """Return the queues that have rows; raises `NotFound` when there are none."""
     from pyspark.sql import functions as f
 
     found = rows.groupBy(*_QUEUE).agg(
@@ -161,7 +163,7 @@ def plan_sources(rows: "DataFrame") -> list[ReplaySource]:
 
 
 def target_queues(job: Replay) -> int:
-    """Queues that each broker has of the target; `NotFound` when there is no such topic."""
+    """Return the number of target queues per broker; raises `NotFound` for a missing topic."""
     with Cluster(job.name_server, tls=job.tls) as cluster:
         queues = cluster.queues(job.target)
     by_broker: dict[str, int] = {}
@@ -173,7 +175,7 @@ def target_queues(job: Replay) -> int:
 
 
 def send_batch(rows: "DataFrame", job: Replay, state: ReplayState, number: int, queues: int) -> int:
-    """One batch: a queue's rows in one task, in order; how many there were."""
+    """Send one batch, the rows of a queue in one task and in order; returns the number of rows."""
     from pyspark.sql import functions as f
 
     wanted = f.lit(False)
@@ -182,7 +184,7 @@ def send_batch(rows: "DataFrame", job: Replay, state: ReplayState, number: int, 
         mine = (f.col("topic") == source.topic) & (f.col("brokerName") == source.broker_name)
         mine = mine & (f.col("queueId") == source.queue_id)
         wanted = wanted | (mine & (at >= low) & (at < high))
-    # What is repeated must be the same rows in the same tasks and the same order (adr/0040).
+    # A repeated batch must have the same rows in the same tasks and order (adr/0040).
     batch = rows.where(wanted).repartition(state.tasks, *_QUEUE)
     batch = batch.sortWithinPartitions(*_QUEUE, "queueOffset")
     batch = outgoing(batch, job.target, state.id, queues).persist()
@@ -211,7 +213,7 @@ def _write(batch: "DataFrame", job: Replay, state: ReplayState, number: int) -> 
 
 
 def outgoing(rows: "DataFrame", target: str, replay_id: str, queues: int) -> "DataFrame":
-    """The columns that are written, with the origin among the properties."""
+    """Return the columns to write, with the origin in the properties."""
     from pyspark.sql import functions as f
 
     text = "map<string,string>"
@@ -240,7 +242,7 @@ def outgoing(rows: "DataFrame", target: str, replay_id: str, queues: int) -> "Da
 
 
 def slowed(rows: "DataFrame", per_second: float) -> "DataFrame":
-    """The rows, each task's no faster than that; as they pass, by their bodies."""
+    """Return rows that each task passes on at most at this rate per second."""
     import pyarrow as pa
     from pyspark.sql.pandas.functions import arrow_udf
 
@@ -253,7 +255,7 @@ def slowed(rows: "DataFrame", per_second: float) -> "DataFrame":
 
 @contextmanager
 def small_batches(spark: "SparkSession", per_second: float) -> Iterator[None]:
-    """Rows go from Spark to a task's functions and to the sink in pieces of about 0.1 s."""
+    """Set Spark's batch size so that a batch takes about 0.1 s at the rate."""
     name = "spark.sql.execution.arrow.maxRecordsPerBatch"
     before = spark.conf.get(name) or "2000"
     spark.conf.set(name, str(min(int(before), max(1, int(per_second * PIECE_S)))))

@@ -1,9 +1,11 @@
-"""What a replay sends, in which batches, and how far it has come. Pure but for one small file.
+"""The plan and the state of a replay: its batches and how many are done. Pure but for one small
+file.
 
-A replay is a fixed plan: the ranges of queue offsets that the filters left when it was made. Batch
-n takes the n-th part of every queue, so that all queues move on together and each keeps its order.
-The plan and the number of finished batches are in the state file; a batch that was cut off is sent
-again with the same sink id, batch number and order, and brokers of EpochMQ drop what they have.
+A replay has a fixed plan: the ranges of queue offsets that the filters selected when it was
+created. Batch n has the n-th part of every queue, so that all queues advance together and each
+keeps its order. The state file has the plan and the number of finished batches. An interrupted
+batch is sent again with the same sink id, batch number and order, and EpochMQ brokers drop the
+messages that they have.
 """
 
 import json
@@ -18,7 +20,7 @@ from epochmq.base.errors import UsageError
 
 BATCHES_MAX = 1_000_000
 PIECE_S = 0.1
-"""A rate is held within pieces of this time."""
+"""A rate is kept within intervals of so many seconds."""
 T = TypeVar("T")
 
 
@@ -35,7 +37,7 @@ class ReplaySource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplayFilters:
-    """Which rows: `since` and `until` are store times in wall ms, 0 for no bound."""
+    """Filters of rows; `since` and `until` are store times in wall ms, 0 for no bound."""
 
     topic: str = ""
     since: int = 0
@@ -43,7 +45,7 @@ class ReplayFilters:
     keys: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     offsets: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """broker:queueId -> first queue offset and the one behind the last."""
+    """broker:queueId -> the first queue offset, and the one after the last."""
 
     def __post_init__(self) -> None:
         if self.until and self.until <= self.since:
@@ -54,7 +56,7 @@ class ReplayFilters:
 
 
 def parse_offsets(texts: tuple[str, ...]) -> dict[str, tuple[int, int]]:
-    """`broker-a:0=100..200` (the second one excluded), as Filters wants them."""
+    """Parse `broker-a:0=100..200` (end exclusive) for `ReplayFilters.offsets`."""
     found = {}
     for text in texts:
         queue, _, pair = text.rpartition("=")
@@ -68,14 +70,14 @@ def parse_offsets(texts: tuple[str, ...]) -> dict[str, tuple[int, int]]:
 
 @dataclass(slots=True)
 class ReplayState:
-    """A replay under way; `what` are the settings that must be the same when it goes on."""
+    """A replay in progress; `what` are the settings that must be the same when it continues."""
 
     id: str
     what: dict[str, Any]
     sources: list[ReplaySource]
     batches: int
     tasks: int
-    """Spark's partitions of each batch."""
+    """The number of Spark partitions of each batch."""
     done: int = 0
     rows: int = 0
 
@@ -85,7 +87,7 @@ class ReplayState:
 
 
 def batch_count(rows: int, batch_rows: int) -> int:
-    """Batches of about `batch_rows` rows."""
+    """Return the number of batches of about `batch_rows` rows."""
     if batch_rows < 1:
         raise UsageError("a batch has at least one row")
     count = -(-rows // batch_rows)
@@ -95,7 +97,7 @@ def batch_count(rows: int, batch_rows: int) -> int:
 
 
 def batch_ranges(state: ReplayState, number: int) -> list[tuple[ReplaySource, int, int]]:
-    """Queue offsets `[from, to)` of each queue that batch `number` (0 first) takes."""
+    """Return the queue offsets `[from, to)` of each queue in batch `number` (from 0)."""
     found = []
     for source in state.sources:
         width = source.high + 1 - source.low
@@ -107,7 +109,10 @@ def batch_ranges(state: ReplayState, number: int) -> list[tuple[ReplaySource, in
 
 
 def load_state(path: Path, what: Mapping[str, Any]) -> ReplayState | None:
-    """The replay to go on with; `UsageError` for a finished or another one."""
+    """Load the replay to continue; None without a state file.
+
+    Raises `UsageError` for the state of a finished replay, or of one with other settings.
+    """
     try:
         found = json.loads(path.read_text())
         sources = [ReplaySource(*each) for each in found.pop("sources")]
@@ -131,7 +136,7 @@ def load_state(path: Path, what: Mapping[str, Any]) -> ReplayState | None:
 
 
 def save_state(path: Path, state: ReplayState) -> None:
-    """Durable, and never half of it."""
+    """Write the state file atomically and durably."""
     temp = path.with_name(f"{path.name}.tmp")
     with temp.open("w") as file:
         json.dump(asdict(state), file)
@@ -147,7 +152,7 @@ def paced(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[T]:
-    """`batches`, handed out no faster than `per_second` rows a second."""
+    """Yield `batches` at a rate of at most `per_second` rows per second."""
     began, sent = clock(), 0
     for batch in batches:
         late = began + sent / per_second - clock()

@@ -1,8 +1,8 @@
-"""A table that is replaced as a whole: readers see the old snapshot or the new one, never a mix.
+"""Snapshot tables, which are replaced as a whole: readers see the old or the new snapshot.
 
-Spark writes Parquet beside the target; then one commit makes it the snapshot. Delta: an overwriting
-transaction. Parquet: a directory of its own for each snapshot, and `_current.json`, which names the
-one that counts and is replaced atomically.
+Spark writes Parquet files next to the target, then one commit makes them the snapshot. In Delta the
+commit is an overwriting transaction. In Parquet each snapshot has its own directory, and
+`_current.json`, which is replaced atomically, names the current one.
 """
 
 import json
@@ -48,7 +48,7 @@ class SnapshotTarget:
         self.format = format or found or "parquet"
 
     def write(self, frame: "DataFrame", about: Mapping[str, Any]) -> SnapshotResult:
-        """Make `frame` the snapshot; `about` is kept with it."""
+        """Make `frame` the snapshot; `about` is stored with it."""
         self.path.mkdir(parents=True, exist_ok=True)
         name = f"snapshot-{uuid.uuid4().hex[:12]}"
         draft = self.path / f"_{name}"
@@ -68,7 +68,7 @@ class SnapshotTarget:
 
 
 def format_at(path: Path) -> str | None:
-    """What is there already; `UsageError` for other files."""
+    """Return the format of an existing snapshot; raises `UsageError` for other files."""
     if (path / "_delta_log").is_dir():
         return "delta"
     if (path / CURRENT).is_file():
@@ -99,8 +99,10 @@ def _commit_delta(root: str, files: list[Path], about: str) -> None:
 
 
 def _commit_parquet(path: Path, draft: Path, name: str, about: str) -> None:
-    """The directory first, then the name that makes it count. The snapshot before stays for those
-    who still read it; older ones go."""
+    """Move the directory into place, then name it in `_current.json`.
+
+    The previous snapshot stays for its readers; older ones are deleted.
+    """
     old = _current(path)
     os.replace(draft, path / name)
     temp = path / f"_{name}.json"
@@ -125,7 +127,7 @@ def _current(path: Path) -> str | None:
 
 
 def snapshot_files(uri: str) -> list[str]:
-    """The Parquet files of the snapshot that counts now."""
+    """Return the Parquet files of the current snapshot; raises `NotFound` when there is none."""
     path = local_path(uri)
     if format_at(path) == "delta":
         return [str(each) for each in need("deltalake", "lake").DeltaTable(str(path)).file_uris()]

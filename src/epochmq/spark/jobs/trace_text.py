@@ -1,13 +1,14 @@
-"""RocketMQ's message trace: the texts that clients send to RMQ_SYS_TRACE_TOPIC, as rows.
+"""Parses RocketMQ's message trace: texts that clients send to RMQ_SYS_TRACE_TOPIC, as rows.
 
-A body holds contexts, each ended by 0x02; their fields are separated by 0x01:
+A body has contexts, each ended by 0x02; their fields are separated by 0x01:
 
     Pub        time region group topic msgId tags keys storeHost bodyLength cost type offsetMsgId ok
     SubBefore  time region group requestId msgId tries keys
     SubAfter   requestId msgId cost ok keys code [time group]
 
-Later versions add fields at the end; older ones lack the last two of SubAfter, so that its group
-and time come from the SubBefore of the same request. Others (EndTransaction, Recall) are no rows.
+Later versions add fields at the end. Older ones lack the last two of SubAfter, whose group and time
+then come from the SubBefore of the same request. Other contexts (EndTransaction, Recall) are
+skipped.
 """
 
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ _FIELDS_MIN = {PUB: 11, BEFORE: 7, AFTER: 5}
 
 
 class Traced(NamedTuple):
-    """One context of one message; `at` is wall ms, `cost` ms, both -1 when it does not say."""
+    """One context of one message; `at` is wall ms, `cost` is ms, both -1 when missing."""
 
     kind: str
     at: int
@@ -37,7 +38,7 @@ class Traced(NamedTuple):
 
 
 def parse(text: str) -> Iterator[Traced]:
-    """The contexts of one body; what cannot be read is passed over: traces are a best effort."""
+    """Yield the contexts of one body; invalid ones are skipped, since traces are best effort."""
     for context in text.split(CONTEXT_END):
         fields = context.split(FIELD_END)
         if len(fields) >= _FIELDS_MIN.get(fields[0], len(fields) + 1):
@@ -95,5 +96,5 @@ def _flag(text: str) -> bool | None:
 
 
 def rows_of(body: bytes | None) -> list[Traced]:
-    """The contexts of one message; runs in the executors."""
+    """Return the contexts of one message; runs in executors."""
     return list(parse(bytes(body).decode("utf-8", "replace"))) if body else []

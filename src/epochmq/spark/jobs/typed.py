@@ -1,6 +1,6 @@
-"""Typed columns from message bodies: what a user asks for, and how a batch is parsed.
+"""Parses message bodies to typed columns: the options, and how a batch is split.
 
-Each format is a function body -> {column: value}; a body that it refuses goes to the dead letters
+Each format is a function body -> {column: value}. A body that it rejects goes to the dead letters
 with the reason. Columns are nullable: a field that a body lacks is null.
 """
 
@@ -13,7 +13,7 @@ from epochmq.base.errors import UsageError
 from epochmq.spark.needs import need
 
 ERROR = "error"
-"""Column of the dead-letter table: why the body does not parse."""
+"""Column of the dead-letter table: why the body cannot be parsed."""
 ERROR_LENGTH_MAX = 500
 _MODULES = {
     "json": "epochmq.spark.jobs.typed_json",
@@ -22,30 +22,33 @@ _MODULES = {
 }
 
 ParseBody = Callable[[bytes], dict[str, Any]]
-"""Raises `Unparsable` for a body that does not fit."""
+"""Parses a body; raises `Unparsable` for one that does not match."""
 Split = Callable[[Any], tuple[Any, Any]]
-"""A RecordBatch -> the rows that fit, with typed columns; those that do not, with `error`."""
+"""RecordBatch -> (the rows that match, with typed columns; the others, with `error`)."""
 
 
 class Unparsable(ValueError):
-    """A body that does not fit its schema; the message goes to the dead letters."""
+    """Raised for a body that does not match its schema; the message goes to the dead letters."""
 
 
 @dataclass(frozen=True)
 class Typing:
-    """Plain values: it travels to executors, each of which makes its own parser."""
+    """Options of typed columns; plain values, pickled to executors, which create their own
+    parsers.
+    """
 
     format: str | None = None
     schema: str = ""
-    """Columns ("carrier string, delay double") for JSON, an Avro schema, or a descriptor set
-    in base 64."""
+    """Columns ("carrier string, delay double") for JSON, an Avro schema, or a descriptor set in
+    base 64.
+    """
     message: str = ""
-    """Full name of the Protobuf message."""
+    """The full name of the Protobuf message."""
     prefix: str = ""
-    """Before the name of each typed column."""
+    """The prefix of the names of typed columns."""
 
     def fields(self) -> list[Any]:
-        """The typed columns as `pyarrow.Field`s."""
+        """Return the typed columns as `pyarrow.Field`s."""
         if self.format is None:
             return []
         pa = need("pyarrow", "spark")
@@ -53,7 +56,7 @@ class Typing:
         return [pa.field(self.prefix + each.name, each.type) for each in found]
 
     def parser(self) -> Split:
-        """Splits batches; without a format all rows fit."""
+        """Return a function that splits batches; without a format all rows match."""
         if self.format is None:
             return lambda batch: (batch, None)
         return Splitter(self.fields(), _format(self).parser(self), self.prefix)
@@ -69,7 +72,7 @@ def _format(typing: Typing) -> Any:
 
 
 def check_names(typed: list[Any], plain: list[str]) -> None:
-    """`UsageError` when a typed column would hide one that every archive has."""
+    """Raise `UsageError` when a typed column has the name of another column."""
     taken = sorted({each.name for each in typed}.intersection([*plain, ERROR, "storeDate"]))
     if taken:
         raise UsageError(
@@ -79,7 +82,7 @@ def check_names(typed: list[Any], plain: list[str]) -> None:
 
 
 class Splitter:
-    """Parses body by body; one bad row never spoils the batch."""
+    """Parses bodies one by one, so that a bad row does not affect the others."""
 
     def __init__(self, fields: list[Any], parse: ParseBody, prefix: str) -> None:
         self._fields = fields
@@ -110,7 +113,7 @@ class Splitter:
             return None, str(error)[:ERROR_LENGTH_MAX]
 
     def _convert(self, found: list[dict[str, Any] | None], errors: list[str | None]) -> None:
-        """Find out which rows hold values that are not of the column's type."""
+        """Find the rows with values that do not have the column's type."""
         try:
             self._columns(found)
             return

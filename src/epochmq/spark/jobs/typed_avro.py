@@ -1,4 +1,4 @@
-"""Avro bodies: one datum a body, plain, or behind Confluent's or Avro's single-object header."""
+"""Parses Avro bodies: one datum, plain or after Confluent's or Avro's single-object header."""
 
 import datetime
 import io
@@ -13,18 +13,18 @@ _CONFLUENT, _CONFLUENT_BYTES = b"\x00", 5
 _SINGLE, _SINGLE_BYTES = b"\xc3\x01", 10
 _NESTED = ("record", "array", "map")
 _PLAIN = (type(None), bool, int, float, str, bytes, datetime.date)
-"""A time is a date to Python, too."""
+"""In Python a datetime is also a date."""
 
 
 def fields(typing: Typing) -> list[Any]:
-    """A column for each field of the record; what is nested becomes JSON text."""
+    """Return a column for each field of the record; nested values become JSON text."""
     pa = need("pyarrow", "spark")
     record = _record(typing.schema)
     return [pa.field(each["name"], _arrow(_not_null(each["type"]))) for each in record["fields"]]
 
 
 def parser(typing: Typing) -> ParseBody:
-    """Reads a body whole: bytes that are left over mean that it is of another schema."""
+    """Return a parser that must consume the whole body: extra bytes mean another schema."""
     fastavro = need("fastavro", "typed")
     schema = fastavro.parse_schema(_record(typing.schema))
     nested = {
@@ -37,7 +37,7 @@ def parser(typing: Typing) -> ParseBody:
         source = io.BytesIO(body)
         try:
             found = fastavro.schemaless_reader(source, schema, None)
-        except Exception as error:  # fastavro raises what Python raises on bytes that do not fit
+        except Exception as error:  # fastavro raises many kinds of errors for invalid bytes
             raise Unparsable(
                 f"no Avro of this schema: {str(error) or type(error).__name__}"
             ) from None
@@ -67,13 +67,13 @@ def _record(text: str) -> Any:
     fastavro = need("fastavro", "typed")
     try:
         fastavro.parse_schema(found)
-    except Exception as error:  # many kinds, all of them the schema's fault
+    except Exception as error:  # many kinds of errors, all because of the schema
         raise UsageError(f"the Avro schema cannot be used: {error}") from None
     return found
 
 
 def _not_null(kind: Any) -> Any:
-    """The one type besides null; other unions are nested."""
+    """Return the only type besides null; other unions count as nested."""
     if not isinstance(kind, list):
         return kind
     others = [each for each in kind if each != "null"]
@@ -101,7 +101,7 @@ def _arrow(kind: Any) -> Any:
         "bytes": pa.binary(),
         "fixed": pa.binary(),
     }
-    # Other logical types come out of fastavro as objects: their text is kept.
+    # fastavro returns objects for other logical types: their text is kept.
     if logical is not None:
         return by_logical.get(logical, pa.string())
     return by_kind.get(_kind(kind), pa.string())

@@ -1,4 +1,4 @@
-"""JSON bodies: one object a body; its named fields become columns."""
+"""Parses JSON bodies: one object per body, whose named fields become columns."""
 
 import json
 import re
@@ -13,7 +13,7 @@ _COLUMN = re.compile(r"([A-Za-z_]\w*)\s+(\w+)")
 
 
 def types() -> dict[str, Any]:
-    """Spark's and Java's names of types that a JSON value can have."""
+    """Return the names (Spark's and Java's) of types for JSON values, with their Arrow types."""
     pa = need("pyarrow", "spark")
     return {
         "string": pa.string(),
@@ -28,7 +28,7 @@ def types() -> dict[str, Any]:
 
 
 def fields(typing: Typing) -> list[Any]:
-    """The columns of "carrier string, delay double"; `UsageError` for anything else."""
+    """Parse columns such as "carrier string, delay double"; raises `UsageError` for other texts."""
     pa, known = need("pyarrow", "spark"), types()
     found = []
     for part in typing.schema.split(","):
@@ -45,7 +45,7 @@ def fields(typing: Typing) -> list[Any]:
 
 
 def parser(typing: Typing) -> ParseBody:
-    """Values of other types than the column's are refused, never bent."""
+    """Return a parser that rejects values of another type than the column's, without conversion."""
     columns = {
         each.name: _as_text if _wants_json(typing, each.name) else _CHECKS[str(each.type)]
         for each in fields(typing)
@@ -53,7 +53,7 @@ def parser(typing: Typing) -> ParseBody:
 
     def parse(body: bytes) -> dict[str, Any]:
         try:
-            # Given bytes, `json.loads` guesses UTF-16 and UTF-32 as well; JSON is UTF-8 (RFC 8259).
+            # For bytes, `json.loads` also guesses UTF-16 and UTF-32; JSON is UTF-8 (RFC 8259).
             found = json.loads(body.decode())
         except (ValueError, RecursionError) as error:
             raise Unparsable(f"no JSON: {error}") from None
@@ -78,7 +78,7 @@ def _as_text(_name: str, value: Any) -> str:
 
 def _is(kind: type | tuple[type, ...], what: str) -> Any:
     def check(name: str, value: Any) -> Any:
-        # A bool is an int to Python, and not to anybody else.
+        # In Python a bool is an int, in JSON it is not.
         if (isinstance(value, bool) and kind is not bool) or not isinstance(value, kind):
             raise Unparsable(f"field '{name}' is {json.dumps(value)[:80]}, no {what}")
         return value

@@ -1,4 +1,4 @@
-"""Protobuf bodies: one message a body, by a descriptor set (`protoc --descriptor_set_out`)."""
+"""Parses Protobuf bodies: one message, with a descriptor set (`protoc --descriptor_set_out`)."""
 
 import base64
 import binascii
@@ -13,14 +13,14 @@ TIMESTAMP = "google.protobuf.Timestamp"
 
 
 def fields(typing: Typing) -> list[Any]:
-    """A column for each field; what is repeated or nested becomes JSON text."""
+    """Return a column for each field; repeated and nested values become JSON text."""
     pa = need("pyarrow", "spark")
     found = _message_class(typing).DESCRIPTOR.fields
     return [pa.field(each.name, _arrow(each)) for each in found]
 
 
 def parser(typing: Typing) -> ParseBody:
-    """A field that says whether it is set and is not, is null; others have their defaults."""
+    """Return a parser; an unset field with presence is null, others have their defaults."""
     kind = _message_class(typing)
     decode_error = need("google.protobuf.message", "typed").DecodeError
     columns = [(each, _reader(each)) for each in kind.DESCRIPTOR.fields]
@@ -65,7 +65,7 @@ def _message_class(typing: Typing) -> Any:
 
 
 def _add_all(pool: Any, files: list[Any]) -> None:
-    """Add files in the order of their imports; those of Google's own that are missing, too."""
+    """Add files in the order of their imports, including missing ones of Google's own."""
     known = {each.name: each for each in files}
     added: set[str] = set()
 
@@ -83,7 +83,7 @@ def _add_all(pool: Any, files: list[Any]) -> None:
 
 
 def _well_known(name: str) -> Any:
-    """Google's own files need not be in the set."""
+    """Return one of Google's own files, which need not be in the set."""
     descriptors = need("google.protobuf.descriptor_pb2", "typed")
     if not name.startswith("google/protobuf/"):
         raise ValueError(f"{name} is missing: make the set with --include_imports")
@@ -117,7 +117,7 @@ def _arrow(field: Any) -> Any:
         field.CPPTYPE_INT32: pa.int32(),
         field.CPPTYPE_INT64: pa.int64(),
         field.CPPTYPE_UINT32: pa.int64(),
-        # Half of these do not fit any signed type, and Delta and Iceberg have no other.
+        # Half of these values exceed any signed type, and Delta and Iceberg have no unsigned type.
         field.CPPTYPE_UINT64: pa.string(),
         field.CPPTYPE_FLOAT: pa.float32(),
         field.CPPTYPE_DOUBLE: pa.float64(),
@@ -128,7 +128,7 @@ def _arrow(field: Any) -> Any:
 
 
 def _reader(field: Any) -> Any:
-    """message -> the column's value."""
+    """Return a function from a message to the column's value."""
     name = field.name
     if _is_nested(field):
         to_json = need("google.protobuf.json_format", "typed").MessageToJson
@@ -152,7 +152,7 @@ def _enum(names: Any, number: int) -> str:
 
 
 def _as_json(to_json: Any, message: Any, field: Any) -> str:
-    """The field's own part of the message's JSON."""
+    """Return the field's part of the message's JSON."""
     one = type(message)()
     if field.is_repeated:
         getattr(one, field.name).MergeFrom(getattr(message, field.name))

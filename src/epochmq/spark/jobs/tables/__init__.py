@@ -1,1 +1,1 @@
-"""Tables that archives write: Delta, Iceberg, and plain Parquet with a manifest."""
+"""The tables that archives write: Delta, Iceberg, and plain Parquet with a manifest."""

@@ -1,5 +1,4 @@
-"""What an archive needs of a table, whatever its format: `ArchiveTable`, its files, its last
-mark."""
+"""The interface of an archive's table in any format: `ArchiveTable`, its files, its last commit."""
 
 import json
 import re
@@ -12,59 +11,64 @@ from typing import Any, Protocol
 from epochmq.base.errors import EnvironmentFault, UsageError
 
 Offsets = dict[str, dict[str, int]]
-"""Topic -> "brokerName:queueId" -> the next queue offset, which is not in the table yet."""
+"""Topic -> "brokerName:queueId" -> the next queue offset, which is not yet in the table."""
 
 Times = dict[str, int]
-"""Topic -> the newest store time (wall ms) that it had when the table was written last."""
+"""Topic -> its newest store time (wall ms) when the table was last written."""
 
 PARTITION_COLUMNS = ("topic", "storeDate")
 STORE_DATE = "storeDate"
-"""The UTC day of storeTimestamp."""
+"""The partition column: the UTC day of storeTimestamp."""
 
 TARGET_FILE_BYTES = 128 * 1024 * 1024
-"""Compaction makes files of about this size, and leaves those alone that have half of it."""
+"""Compaction writes files of about this size in bytes; files of at least half the size are kept."""
 
 _DATA_FILE = re.compile(r"e(\d{12})-\d{5}-[0-9a-f]{12}\.parquet")
 ESCAPED = {"%": ".25", "|": ".7C"}
-"""All that topics may hold and paths in URLs may not. Escapes with a percent sign would be escaped
-again by every layer on the way, and delta-rs does it otherwise in object stores than on disks."""
+"""Characters that topic names may contain and paths in URLs may not, with their escapes.
+
+Escapes with a percent sign would be escaped again by each layer, and delta-rs escapes differently
+in object stores and on disks.
+"""
 
 
 class TableConflict(EnvironmentFault):
-    """Another run has committed to the table since this one read it last."""
+    """Raised when another run has committed to the table since this run last read it."""
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """One Parquet file of one partition, written and not yet committed."""
+    """One Parquet file of one partition, which is written but not yet committed."""
 
     path: str
-    """Relative to the root of the table's data, as it is on the disk."""
+    """Relative to the root of the table's data, as on disk."""
     rows: int
     bytes: int
     topic: str
     store_date: str
-    """ISO."""
+    """In ISO format."""
     stats: dict[str, list[Any]] = field(default_factory=dict)
-    """Column -> [smallest, largest], for readers that skip files."""
+    """Column -> [minimum, maximum], statistics by which readers skip files."""
     sha256: str = ""
-    """Of the file's bytes, in hexadecimal; empty where nobody computed it."""
+    """SHA-256 of the file's bytes in hexadecimal; empty when it was not computed."""
 
 
 @dataclass(frozen=True)
 class TransactionMark:
-    """The last transaction of an archive: written with its files, so it is true or absent."""
+    """The mark of an archive's last transaction, which is committed together with its files."""
 
     app: str
     batch: int
     offsets: Offsets
     run: str
-    """Who committed it: a run that sees another's mark has been replaced and stops."""
+    """The id of the run that committed it: a run that finds another's mark was replaced and
+    stops.
+    """
     newest: Times = field(default_factory=dict)
-    """Tells a topic that was deleted and made again; marks of older versions have none."""
+    """Shows whether a topic was deleted and created again; marks of older versions have none."""
 
     def as_json(self) -> str:
-        """Canonical: equal marks give equal text."""
+        """Return the mark as canonical JSON: equal marks give equal text."""
         found = {"app": self.app, "batch": self.batch, "offsets": self.offsets, "run": self.run}
         if self.newest:
             found["newest"] = self.newest
@@ -72,7 +76,7 @@ class TransactionMark:
 
     @classmethod
     def from_json(cls, text: str) -> "TransactionMark":
-        """The reverse of `as_json`; `UsageError` for what no archive wrote."""
+        """Parse the JSON of `as_json`; raises `UsageError` for other text."""
         try:
             found = json.loads(text)
             newest = {str(name): int(ms) for name, ms in found.get("newest", {}).items()}
@@ -82,20 +86,26 @@ class TransactionMark:
 
 
 class ArchiveTable(Protocol):
-    """A table that one archive writes to, batch after batch."""
+    """A table to which one archive commits batch after batch."""
 
     root: str
-    """Where data files go: a directory or a URL."""
+    """The root of the data files: a directory or a URL."""
 
     @property
     def mark(self) -> TransactionMark | None:
-        """The last transaction that `files` know of; None before the first."""
+        """The last committed transaction; None before the first."""
 
     def last_batch(self, app: str) -> tuple[int, Offsets] | None:
-        """The last committed batch and where it ended; `UsageError` if `app` is not the owner."""
+        """Return number and end offsets of the last committed batch; None before the first.
+
+        Raises `UsageError` if `app` does not own the table.
+        """
 
     def claim(self, app: str, offsets: Offsets, newest: Times | None = None) -> None:
-        """Commit nothing but who writes from now on, and from where; older runs fail then."""
+        """Commit a transaction without files that makes this run the writer.
+
+        Commits of older runs then fail. `offsets` are the next queue offsets to archive.
+        """
 
     def commit(
         self,
@@ -105,29 +115,33 @@ class ArchiveTable(Protocol):
         files: Sequence[DataFile],
         newest: Times | None = None,
     ) -> bool:
-        """All of the batch or nothing; False if it was in the table already.
+        """Commit all files of the batch in one transaction; returns False if it was committed
+        before.
 
-        `TableConflict` when another run committed meanwhile.
+        Raises `TableConflict` when another run has committed meanwhile.
         """
 
     def files(self) -> list[str]:
-        """URLs of the files that make up the table now."""
+        """Return the URLs of the table's current files."""
 
     def schema(self) -> Any:
-        """As a `pyarrow.Schema`, partition columns included."""
+        """Return the schema as a `pyarrow.Schema`, including partition columns."""
 
     def evolve(self, schema: Any) -> list[str]:
-        """Add the columns that the table lacks; their names. `UsageError` for another type."""
+        """Add the columns that the table lacks and return their names.
+
+        Raises `UsageError` for a column whose type differs.
+        """
 
     def compact(self) -> dict[str, int]:
-        """Replace small files by large ones: {"removed": files, "added": files}."""
+        """Replace small files by large ones; returns {"removed": files, "added": files}."""
 
     def vacuum(self, older_than_hours: float) -> int:
-        """Delete files that the table has no use for any more; how many."""
+        """Delete files that the table no longer uses and that are older; returns how many."""
 
 
 class MarkedTable(ABC):
-    """How each format claims its table and commits to it: look for another run, then write."""
+    """Base class of the table formats: checks for commits of other runs, then claims or commits."""
 
     def __init__(self) -> None:
         self.run = new_run()
@@ -156,45 +170,47 @@ class MarkedTable(ABC):
 
     @abstractmethod
     def _look(self) -> None:
-        """Read the newest version; `TableConflict` if another run wrote a mark into it."""
+        """Read the newest version; raises `TableConflict` if another run has written a mark into
+        it.
+        """
 
     @abstractmethod
     def _write(self, mark: TransactionMark, files: Sequence[DataFile]) -> None:
-        """Commit the files with the mark, in one transaction, and keep the mark."""
+        """Commit the files and the mark in one transaction, and keep the mark."""
 
 
 def new_run() -> str:
-    """An id that no other run has."""
+    """Return a unique run id."""
     return uuid.uuid4().hex
 
 
 def partition_path(topic: str, store_date: str) -> str:
-    """The directory of a partition, as Hive and Spark name it but for our own escapes."""
+    """Return the directory of a partition, named as by Hive and Spark except for our escapes."""
     for char, escape in ESCAPED.items():
         topic = topic.replace(char, escape)
     return f"topic={topic}/{STORE_DATE}={store_date}"
 
 
 def plain(value: Any) -> Any:
-    """A bound in JSON's own types; times with milliseconds, as Delta has them (they sort)."""
+    """Convert a bound to a JSON type; times get milliseconds, as in Delta, so that they sort."""
     if hasattr(value, "strftime"):
         return f"{value.strftime('%Y-%m-%dT%H:%M:%S')}.{value.microsecond // 1000:03d}Z"
     return value
 
 
 def data_file_name(batch: int, task: int) -> str:
-    """The name of one attempt's file: tells the batch, and no two attempts share one."""
+    """Return a unique file name for one task attempt, which contains the batch number."""
     return f"e{batch:012d}-{task:05d}-{uuid.uuid4().hex[:12]}.parquet"
 
 
 def batch_of(path: str) -> int | None:
-    """The batch that a data file was written for; None for files that are not an archive's."""
+    """Return the batch for which a data file was written; None for files of other programs."""
     found = _DATA_FILE.fullmatch(path.rpartition("/")[2])
     return int(found[1]) if found else None
 
 
 def check_owner(mark: TransactionMark | None, app: str, where: str) -> None:
-    """`UsageError` unless the table is `app`'s own."""
+    """Raise `UsageError` unless `app` owns the table."""
     if mark is not None and mark.app != app:
         raise UsageError(
             f"the table {where} belongs to the archive '{mark.app}', not to '{app}':"
@@ -203,12 +219,12 @@ def check_owner(mark: TransactionMark | None, app: str, where: str) -> None:
 
 
 def is_next(mark: TransactionMark | None, batch: int) -> bool:
-    """Whether `batch` is still to be committed."""
+    """Return whether `batch` is not yet committed."""
     return mark is None or batch > mark.batch
 
 
 def check_mark(mark: TransactionMark | None, known: TransactionMark | None, where: str) -> None:
-    """`TableConflict` if the table's mark is not the one that this run knows."""
+    """Raise `TableConflict` if the table's mark is not the one that this run knows."""
     if mark != known:
         by = f"run {mark.run[:8]}, batch {mark.batch}" if mark else "somebody"
         raise TableConflict(
@@ -218,7 +234,9 @@ def check_mark(mark: TransactionMark | None, known: TransactionMark | None, wher
 
 
 def new_columns(have: Any, want: Any, where: str) -> list[Any]:
-    """Fields of `want` that `have` lacks; `UsageError` where a type differs."""
+    """Return the fields of `want` that `have` lacks; raises `UsageError` for a type that
+    differs.
+    """
     known = {each.name: each for each in have}
     fresh = []
     for each in want:
@@ -234,7 +252,9 @@ def new_columns(have: Any, want: Any, where: str) -> list[Any]:
 
 
 def same_type(one: Any, other: Any) -> bool:
-    """Equal but for what formats change on the way (large_string, names inside of maps)."""
+    """Return whether types are equal, apart from what formats change (large_string, names in
+    maps).
+    """
     return _plain(one) == _plain(other)
 
 

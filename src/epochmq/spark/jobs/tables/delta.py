@@ -1,7 +1,7 @@
-"""Delta tables by delta-rs: one transaction holds the files, (app, batch) and the offsets.
+"""Delta tables by delta-rs: one transaction contains the files, (app, batch) and the offsets.
 
-The mark is in the commit's own metadata, and every commit of ours carries it (also compaction),
-so the newest commits always have it, however much of the older log is cleaned away.
+The mark is in the commit's own metadata. Every commit made here contains it, also a compaction, so
+the newest commits have it even after older parts of the Delta log are deleted.
 """
 
 import json
@@ -31,14 +31,14 @@ from epochmq.spark.jobs.tables.storage import Storage, clear_errors
 from epochmq.spark.needs import need
 
 KEY = "epochmq"
-"""Where commits carry the mark."""
+"""The key of the mark in the commit metadata."""
 LOG = "_delta_log"
 _COMMIT = re.compile(r"/\d{20}\.(json|checkpoint\.)")
 _LOOK_BACK = (8, 64, 4096)
 
 
 class DeltaArchive(MarkedTable):
-    """See `base.Table`."""
+    """An archive's Delta table; implements `ArchiveTable`."""
 
     format = "delta"
 
@@ -57,7 +57,9 @@ class DeltaArchive(MarkedTable):
 
     @staticmethod
     def is_at(storage: Storage) -> bool:
-        """Whether a Delta table is there; a log without a commit is left of a start cut off."""
+        """Return whether there is a Delta table; a log without commits is from an interrupted
+        start.
+        """
         if not storage.exists(LOG):
             return False
         names = storage.fs.ls(storage.url(LOG), detail=False)
@@ -100,9 +102,10 @@ class DeltaArchive(MarkedTable):
         return (self._mark.batch, self._mark.offsets) if self._mark else None
 
     def _look(self) -> None:
-        """Take up the newest version; `TableConflict` if another run wrote a mark into it.
+        """Load the newest version; raises `TableConflict` if another run has written a mark into
+        it.
 
-        Whatever comes after that version, Delta itself tells by the transaction id.
+        Delta itself detects later commits by the transaction id.
         """
         with clear_errors(self.root):
             self._table.update_incremental()
@@ -130,14 +133,16 @@ class DeltaArchive(MarkedTable):
         self._table.update_incremental()
 
     def _properties(self, mark: TransactionMark) -> Any:
-        # Two runs that commit at once depend on the same transaction id: the later one fails.
+        # Two runs that commit at the same time use the same transaction id: the later one fails.
         transaction = self._lib.Transaction(mark.app, mark.batch, int(time.time() * 1000))
         return self._lib.CommitProperties(
             custom_metadata={KEY: mark.as_json()}, app_transactions=[transaction]
         )
 
     def _action(self, file: DataFile, *, is_new: bool = True) -> Any:
-        """`is_new` False: the rows were in the table before, in other files."""
+        """Return the add action of a file; `is_new` is False for rows that other files had
+        before.
+        """
         add = need("deltalake.transaction", "lake").AddAction
         return add(
             path=quote(file.path, safe="/=-_.~"),
@@ -153,7 +158,7 @@ class DeltaArchive(MarkedTable):
         return list(self._table.file_uris())
 
     def dataset(self) -> Any:
-        """Rows as a `pyarrow.dataset.Dataset`: Delta's log knows the partitions of each file."""
+        """Return rows as a `pyarrow.dataset.Dataset`; partition values come from Delta's log."""
         self._table.update_incremental()
         return self._table.to_pyarrow_dataset()
 
@@ -175,7 +180,9 @@ class DeltaArchive(MarkedTable):
         return self._properties(self._mark) if self._mark else None
 
     def compact(self) -> dict[str, int]:
-        """By files of ours: delta-rs writes no checksums of pages, and compares none."""
+        """Replace small files by files written here: delta-rs neither writes nor checks page
+        checksums.
+        """
         self._look()
         old = bins(self._own_files())
         if not old or self._mark is None:
@@ -188,7 +195,7 @@ class DeltaArchive(MarkedTable):
         return {"removed": len(gone), "added": len(new)}
 
     def _own_files(self) -> list[DataFile]:
-        """The table's files that have an archive's names, as Delta's log tells of them."""
+        """Return the table's files that have an archive's file names, from Delta's log."""
         pa = need("pyarrow", "spark")
         rows = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
         return [_told(row) for row in rows if batch_of(row["path"]) is not None]
@@ -204,7 +211,7 @@ class DeltaArchive(MarkedTable):
             retention_hours=int(older_than_hours),
             enforce_retention_duration=False,
             dry_run=False,
-            full=True,  # files that no transaction ever named, too
+            full=True,  # including files that no transaction ever named
             commit_properties=self._kept(),
         )
         self._table.update_incremental()
@@ -216,7 +223,7 @@ def _partition(file: DataFile) -> dict[str, str]:
 
 
 def _told(row: dict[str, Any]) -> DataFile:
-    """A file as a row of `get_add_actions` tells of it."""
+    """Convert a row of `get_add_actions` to a `DataFile`."""
     names = [name[4:] for name in row if name.startswith("min.")]
     bounds = {name: [row[f"min.{name}"], row[f"max.{name}"]] for name in names}
     stats = {
@@ -229,7 +236,7 @@ def _told(row: dict[str, Any]) -> DataFile:
 
 
 def statistics(file: DataFile) -> str:
-    """Delta's statistics of a file, by which readers skip it."""
+    """Return Delta's statistics of a file as JSON, by which readers skip it."""
     return json.dumps(
         {
             "numRecords": file.rows,
@@ -241,11 +248,13 @@ def statistics(file: DataFile) -> str:
 
 
 def storage_options(root: str) -> dict[str, str] | None:
-    """What delta-rs wants to be told; it reads credentials from the environment by itself."""
+    """Return the storage options of delta-rs, which reads credentials from the environment
+    itself.
+    """
     if not root.startswith(("s3://", "s3a://")):
         return None
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    # Without a conditional put two commits of one version could both succeed.
+    # Without a conditional put, two commits of the same version could both succeed.
     options = {"aws_conditional_put": "etag"}
     if endpoint:
         options["AWS_ENDPOINT_URL"] = endpoint

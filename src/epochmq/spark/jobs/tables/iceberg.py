@@ -1,7 +1,7 @@
-"""Iceberg tables by pyiceberg: a snapshot holds the files, and the mark in its summary.
+"""Iceberg tables by pyiceberg: a snapshot contains the files, and the mark in its summary.
 
-The catalog is an SQLite file in the warehouse unless another one is named: its one UPDATE of the
-metadata's place is the transaction.
+The catalog is an SQLite file in the warehouse unless another one is given. The transaction is a
+single UPDATE of the metadata location in the catalog.
 """
 
 import logging
@@ -34,7 +34,10 @@ DEFAULT_NAME = "archive.messages"
 
 
 class IcebergArchive(MarkedTable):
-    """See `base.Table`. `uri` is the warehouse, `name` the table in it ("namespace.table")."""
+    """An archive's Iceberg table; implements `ArchiveTable`.
+
+    `uri` is the warehouse, `name` the table in it ("namespace.table").
+    """
 
     format = "iceberg"
 
@@ -48,7 +51,7 @@ class IcebergArchive(MarkedTable):
         catalog: str | None = None,
     ) -> None:
         need("pyiceberg.catalog", "lake")
-        # It warns of every column that we keep no statistics of, for every file.
+        # pyiceberg warns for every file of every column that has no statistics.
         logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
         self.warehouse = normal(uri)
         self.name = check_name(name)
@@ -66,7 +69,7 @@ class IcebergArchive(MarkedTable):
 
     @staticmethod
     def is_at(storage: Storage) -> bool:
-        """Whether a warehouse with a catalog of ours is there."""
+        """Return whether there is a warehouse with a catalog made here."""
         return storage.exists(CATALOG_FILE)
 
     def _open(self, schema: Any, app: str) -> Any:
@@ -79,12 +82,12 @@ class IcebergArchive(MarkedTable):
                     f"there is no Iceberg table {self.name} in {self.warehouse}"
                 ) from None
         self._catalog.create_namespace_if_not_exists(self.name.rpartition(".")[0])
-        # All at once: a table that is there is partitioned and has its owner.
+        # One transaction: an existing table always has partitions and an owner.
         with self._catalog.create_table_transaction(self.name, schema=schema) as change:
             with change.update_spec() as spec:
                 for column in PARTITION_COLUMNS:
                     spec.add_identity(column)
-            # A retry after a conflict would slip past the check of whose turn it is.
+            # A retry after a conflict would bypass the check for commits of other runs.
             change.set_properties({OWNER: app, "commit.retry.num-retries": "0"})
         return self._catalog.load_table(self.name)
 
@@ -95,7 +98,7 @@ class IcebergArchive(MarkedTable):
         return None
 
     def _summaries(self) -> Iterator[dict[str, str]]:
-        """Those of the current snapshot and its ancestors, newest first."""
+        """Yield the summaries of the current snapshot and its ancestors, newest first."""
         snapshot = self._table.current_snapshot()
         while snapshot is not None:
             yield dict(snapshot.summary.additional_properties) if snapshot.summary else {}
@@ -113,9 +116,9 @@ class IcebergArchive(MarkedTable):
         return (self._mark.batch, self._mark.offsets) if self._mark else None
 
     def _look(self) -> None:
-        """Take up the newest snapshot; `TableConflict` if another run's mark is in it.
+        """Load the newest snapshot; raises `TableConflict` if it has another run's mark.
 
-        Whatever comes after it, the catalog tells when we commit.
+        The catalog detects later commits when we commit.
         """
         self._table.refresh()
         check_mark(self._find_mark(), self._mark, self.root)
@@ -143,7 +146,7 @@ class IcebergArchive(MarkedTable):
         self._table.refresh()
 
     def _name_columns(self, transaction: Any) -> None:
-        """Our files carry no field ids: readers find columns by this mapping."""
+        """Set the name mapping: our files have no field ids, so readers find columns by name."""
         names = need("pyiceberg.table", "lake").TableProperties.DEFAULT_NAME_MAPPING
         if names not in transaction.table_metadata.properties:
             mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
@@ -161,7 +164,7 @@ class IcebergArchive(MarkedTable):
         return found
 
     def _current(self) -> list[tuple[DataFile, Any]]:
-        """What the table consists of: our view and Iceberg's own entry."""
+        """Return the table's current files, as `DataFile` and as Iceberg's own entry."""
         return [(self._ours(task.file), task.file) for task in self._table.scan().plan_files()]
 
     def _ours(self, file: Any) -> DataFile:
@@ -210,7 +213,7 @@ class IcebergArchive(MarkedTable):
         return {"removed": len(gone), "added": len(new)}
 
     def vacuum(self, older_than_hours: float) -> int:
-        """Snapshots of that age are expired first; what a kept one names stays."""
+        """Expire snapshots of that age, then delete unused files; files of kept snapshots stay."""
         self._table.refresh()
         with clear_errors(self.root):
             before = datetime.now(UTC) - timedelta(hours=older_than_hours)
@@ -230,7 +233,7 @@ def _plain(uri: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """`UsageError` unless it is "namespace.table"."""
+    """Return `name`; raises `UsageError` unless it has the form "namespace.table"."""
     parts = name.split(".")
     if len(parts) < 2 or not all(part.replace("_", "a").isalnum() for part in parts):
         raise UsageError(f"'{name}' is no name of an Iceberg table: write namespace.table")
@@ -238,7 +241,7 @@ def check_name(name: str) -> str:
 
 
 def open_catalog(warehouse: str, catalog: str | None, *, create: bool) -> Any:
-    """The catalog; `UsageError` where there is none and none can be made."""
+    """Open the catalog; raises `UsageError` where there is none and none can be created."""
     properties = io_properties(warehouse)
     if catalog and catalog.startswith(("http://", "https://")):
         return need("pyiceberg.catalog", "lake").load_catalog(
@@ -262,7 +265,7 @@ def open_catalog(warehouse: str, catalog: str | None, *, create: bool) -> Any:
 
 
 def io_properties(warehouse: str) -> dict[str, str]:
-    """What pyiceberg's own files need in an object store; its secrets stay in the environment."""
+    """Return pyiceberg's properties for an object store, from the environment."""
     if is_local(warehouse):
         return {}
     wanted = {

@@ -15,7 +15,10 @@ FORMATS = ("delta", "iceberg", "parquet")
 
 
 def format_at(uri: str) -> str | None:
-    """The format of the table at `uri`; None where nothing is. `UsageError` for other things."""
+    """Return the format of the table at `uri`; None for an empty place.
+
+    Raises `UsageError` for a place with other files.
+    """
     storage = Storage(uri)
     for kind in (DeltaArchive, IcebergArchive, ParquetArchive):
         if kind.is_at(storage):
@@ -26,7 +29,7 @@ def format_at(uri: str) -> str | None:
 
 
 def only_ours(storage: Storage) -> bool:
-    """Whether what is there may be left of a start that was cut off."""
+    """Return whether the files may be left from an interrupted start."""
     names = {name.rstrip("/").rpartition("/")[2] for name in storage.fs.ls(storage.root, False)}
     return names <= {"_manifest", "_delta_log", "_checkpoint"}
 
@@ -40,9 +43,10 @@ def open_table(
     name: str = DEFAULT_NAME,
     catalog: str | None = None,
 ) -> AnyTable:
-    """The table at `uri`, made first if there is none and `schema` says how.
+    """Open the table at `uri`; create it if there is none and `schema` is given.
 
-    Without `format` the one that is there; `UsageError` when it is another than was asked for.
+    Without `format`, the table's own format is used. Raises `UsageError` when the table has another
+    format than `format`, and `NotFound` when there is no table and no schema.
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"'{format}' is no format: use {', '.join(FORMATS)}")
@@ -59,14 +63,14 @@ def open_table(
 
 
 def paths_of(table: AnyTable) -> list[str]:
-    """The table's files relative to its root, named as in the file system."""
+    """Return the paths of the table's files relative to its root, as in the file system."""
     return [
         each.removeprefix("file://").removeprefix(table.root).lstrip("/") for each in table.files()
     ]
 
 
 def arrow_dataset(table: AnyTable) -> Any:
-    """All rows as a `pyarrow.dataset.Dataset`; columns that an older file lacks are null."""
+    """Return all rows as a `pyarrow.dataset.Dataset`; columns missing in older files are null."""
     dataset = need("pyarrow.dataset", "spark")
     schema = table.schema()
     root = table.storage.fs._strip_protocol(table.storage.root)
@@ -83,31 +87,31 @@ def arrow_dataset(table: AnyTable) -> Any:
 
 
 def check_files(table: AnyTable) -> None:
-    """`StoreDamaged` when a file's bytes are not those that were written.
+    """Raise `StoreDamaged` when a file's bytes are not the ones that were written.
 
-    Only plain Parquet tables keep a digest of each file; readers of the others have the checksums
-    of pages.
+    Only plain Parquet tables store a digest of each file; readers of the other formats check page
+    checksums.
     """
     if isinstance(table, ParquetArchive):
         table.check_files()
 
 
 def data_frame(spark: Any, table: AnyTable) -> Any:
-    """All rows as a Spark DataFrame: exactly the committed files, never a listing."""
+    """Return all rows of the committed files as a Spark DataFrame; directories are not listed."""
     schema = spark_schema(table.schema())
     files = [_for_spark(each) for each in table.files()]
     if not files:
         return spark.createDataFrame([], schema)
     reader = spark.read.schema(schema).option("basePath", _for_spark(table.storage.root))
     reader = reader.option("parquet.page.verify-checksum.enabled", "true")
-    # Spark puts the columns of directories last; everybody else has them in their order.
+    # Spark puts partition columns last; other readers keep the order of the schema.
     rows = reader.parquet(*files).select(*schema.names)
     escapes = tuple(ESCAPED.values())
     return _with_topics(rows) if any(e in each for each in files for e in escapes) else rows
 
 
 def _with_topics(rows: Any) -> Any:
-    """The names of directories made topics again."""
+    """Convert directory names back to topic names."""
     functions = need("pyspark.sql.functions", "spark")
     topic = functions.col("topic")
     for char, escape in ESCAPED.items():
@@ -116,7 +120,7 @@ def _with_topics(rows: Any) -> Any:
 
 
 def spark_schema(schema: Any) -> Any:
-    """Spark's types of a table's columns, all nullable."""
+    """Return the Spark schema of a table's columns, all nullable."""
     found = need("pyspark.sql.pandas.types", "spark").from_arrow_schema(schema)
     for each in found.fields:
         each.nullable = True
@@ -124,6 +128,6 @@ def spark_schema(schema: Any) -> Any:
 
 
 def _for_spark(uri: str) -> str:
-    """Spark reads file names as URLs, so `%` in them must be written as one."""
+    """Escape a path for Spark, which reads paths as URLs and unescapes `%`."""
     plain = uri.replace("%", "%25")
     return f"s3a://{plain[5:]}" if plain.startswith("s3://") else plain

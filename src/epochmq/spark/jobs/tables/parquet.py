@@ -1,4 +1,4 @@
-"""Plain Parquet with a manifest: no library needed to read it, and the same guarantees."""
+"""Plain Parquet tables with a manifest: readable without a library, with the same guarantees."""
 
 import base64
 import json
@@ -26,10 +26,9 @@ from epochmq.spark.jobs.tables.storage import Storage, clear_errors, sync_direct
 from epochmq.spark.needs import need
 
 # Manifest ------------------------------------------------------------------------------------
-# The log of a plain Parquet table: `_manifest/<version>.json`, each written once for good.
-#
-# A version says what it adds and removes; every 64th lists all files, so that a reader begins
-# there. Creating a file that must not exist yet is the transaction: of two writers one fails.
+# The log of a plain Parquet table: `_manifest/<version>.json`, files that are never changed.  A
+# version lists added and removed files; every 64th lists all files, so that a reader begins there.
+# The transaction is the creation of a file that must not exist yet: of two writers one fails.
 
 
 FOLDER = "_manifest"
@@ -39,7 +38,7 @@ FORMAT = 1
 
 @dataclass
 class TableVersion:
-    """What the manifest says at one version."""
+    """The state of the table at one version of the manifest."""
 
     version: int
     app: str
@@ -50,24 +49,24 @@ class TableVersion:
 
 
 class Manifest:
-    """Reads and appends versions."""
+    """Reads and appends versions of the manifest."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
 
     def exists(self) -> bool:
-        """Whether a table was made here."""
+        """Return whether a table was created here."""
         return self.storage.exists(FOLDER)
 
     def versions(self) -> list[int]:
-        """All that are kept, in order."""
+        """Return all kept versions, in order."""
         self.storage.fs.invalidate_cache()
         names = self.storage.fs.ls(self.storage.url(FOLDER), detail=False)
         plain = (name.rpartition("/")[2] for name in names)
         return sorted(int(name[:-5]) for name in plain if name[:-5].isdigit())
 
     def load(self, after: TableVersion | None = None) -> TableVersion:
-        """The newest state; with an older one at hand only what came after it is read."""
+        """Return the newest state; with `after`, an older state, only later versions are read."""
         versions = self.versions()
         if after is None:
             if not versions:
@@ -109,7 +108,7 @@ class Manifest:
         remove: Sequence[str] = (),
         schema: str | None = None,
     ) -> TableVersion:
-        """The next version; `TableConflict` if somebody else has written it."""
+        """Write the next version; raises `TableConflict` if another run has written it."""
         found = {
             "format": FORMAT,
             "app": state.app,
@@ -143,7 +142,9 @@ class Manifest:
 
 
 def _create_whole(path: Path, text: bytes) -> None:
-    """All bytes under the name or no such name; `FileExistsError` if it is taken."""
+    """Create a file with all its bytes atomically; raises `FileExistsError` if the name is
+    taken.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{uuid.uuid4().hex}")
     try:
@@ -174,7 +175,7 @@ def _mark(found: dict[str, Any]) -> TransactionMark | None:
 
 
 class ParquetArchive(MarkedTable):
-    """See `base.Table`."""
+    """An archive's plain Parquet table; implements `ArchiveTable`."""
 
     format = "parquet"
 
@@ -192,7 +193,7 @@ class ParquetArchive(MarkedTable):
 
     @staticmethod
     def is_at(storage: Storage) -> bool:
-        """Whether a table with a manifest is there."""
+        """Return whether there is a table with a manifest."""
         return storage.exists(FOLDER) and bool(Manifest(storage).versions())
 
     def _open(self, schema: Any, app: str) -> TableVersion:
@@ -200,7 +201,7 @@ class ParquetArchive(MarkedTable):
             return self._manifest.load()
         if schema is None:
             raise UsageError(f"there is no Parquet table with a manifest at {self.root}")
-        # Version 0 lists all (no) files, so a reader always finds a beginning.
+        # Version 0 lists all (no) files, so a reader always finds a full list.
         return self._manifest.append(TableVersion(-1, app, _to_text(schema)), None)
 
     def last_batch(self, app: str) -> tuple[int, Offsets] | None:
@@ -214,7 +215,9 @@ class ParquetArchive(MarkedTable):
         return (mark.batch, mark.offsets) if mark else None
 
     def _look(self) -> None:
-        """Take up the newest version; `TableConflict` if another run wrote a mark into it."""
+        """Load the newest version; raises `TableConflict` if another run has written a mark into
+        it.
+        """
         self._state = self._manifest.load(self._state)
         check_mark(self._state.mark, self._mark, self.root)
 
@@ -227,7 +230,7 @@ class ParquetArchive(MarkedTable):
         return [self.storage.url(path) for path in sorted(self._state.files)]
 
     def check_files(self) -> None:
-        """`StoreDamaged` when a file's bytes are not those that were written."""
+        """Raise `StoreDamaged` when a file's bytes are not the ones that were written."""
         self._state = self._manifest.load(self._state)
         check_digests(self.storage, self._state.files.values())
 
@@ -261,7 +264,7 @@ class ParquetArchive(MarkedTable):
 
 
 def remove_unused(storage: Storage, used: set[str], older_than_hours: float) -> int:
-    """Delete Parquet files that are not in `used` and have not changed for so long."""
+    """Delete Parquet files that are not in `used` and are older; returns how many."""
     before = time.time() - older_than_hours * 3600
     gone = [path for path, (_, at) in storage.find().items() if path not in used and at <= before]
     for path in gone:

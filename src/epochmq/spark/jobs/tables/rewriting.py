@@ -1,4 +1,4 @@
-"""Many small Parquet files made into few large ones; used where no library does it."""
+"""Compaction: rewrites many small Parquet files as few large ones."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ HASHED_AT_ONCE = 4
 
 
 def bins(files: Iterable[DataFile], target: int = TARGET_FILE_BYTES) -> list[Bin]:
-    """Small files of one partition that together make one of about `target` bytes."""
+    """Group small files of a partition so that each group has about `target` bytes at most."""
     by_partition: dict[tuple[str, str], list[Bin]] = {}
     for file in sorted(files, key=lambda each: each.path):
         if file.bytes >= target // 2:
@@ -28,7 +28,7 @@ def bins(files: Iterable[DataFile], target: int = TARGET_FILE_BYTES) -> list[Bin
 
 
 def rewrite(storage: Storage, old: Bin, schema: Any, batch: int) -> DataFile:
-    """One new file with the rows of `old`, in their order; columns that a file lacks are null."""
+    """Write the rows of `old` to one new file, in their order; missing columns become null."""
     pq = need("pyarrow.parquet", "spark")
     first = old[0]
     path = f"{first.path.rpartition('/')[0]}/{data_file_name(batch, 0)}"
@@ -51,9 +51,9 @@ def rewrite(storage: Storage, old: Bin, schema: Any, batch: int) -> DataFile:
 
 
 def check_digests(storage: Storage, files: Iterable[DataFile]) -> None:
-    """`StoreDamaged` that names the files whose bytes are not those that were written.
+    """Raise `StoreDamaged` with the files whose bytes are not the ones that were written.
 
-    Files of tables that know no digests are passed over.
+    Files without a digest are skipped.
     """
     known = [each for each in files if each.sha256]
     with ThreadPoolExecutor(HASHED_AT_ONCE) as pool:
@@ -69,7 +69,7 @@ def check_digests(storage: Storage, files: Iterable[DataFile]) -> None:
 
 
 def _tables(storage: Storage, files: Bin, schema: Any) -> Iterator[Any]:
-    """Row groups of the files, put together to useful sizes."""
+    """Yield the row groups of the files, joined to useful sizes."""
     pa, pq = need("pyarrow", "spark"), need("pyarrow.parquet", "spark")
     waiting: list[Any] = []
     for each in files:
@@ -85,7 +85,7 @@ def _tables(storage: Storage, files: Bin, schema: Any) -> Iterator[Any]:
 
 
 def conform(table: Any, schema: Any) -> Any:
-    """The same rows with exactly the columns of `schema`."""
+    """Return the same rows with exactly the columns of `schema`."""
     pa = need("pyarrow", "spark")
     columns = [
         table.column(each.name).cast(each.type)
@@ -97,7 +97,7 @@ def conform(table: Any, schema: Any) -> Any:
 
 
 def _merged(stats: list[dict[str, list[Any]]]) -> dict[str, list[Any]]:
-    """Bounds over all, of columns that all have bounds of."""
+    """Return the bounds over all files, for columns with bounds in every file."""
     names = set(stats[0]).intersection(*stats[1:])
     return {
         name: [min(each[name][0] for each in stats), max(each[name][1] for each in stats)]

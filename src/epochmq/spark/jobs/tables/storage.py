@@ -1,4 +1,4 @@
-"""Files of a table, on this machine or in an object store (anything that fsspec reaches).
+"""File access for tables, on local disks or in an object store (anything that fsspec supports).
 
 Credentials come from the environment only (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
 AWS_REGION, AWS_ENDPOINT_URL ...): on a command line every process could read them.
@@ -23,17 +23,17 @@ _FULL_TEXTS = ("No space left on device", "Disk quota exceeded", "database or di
 
 
 def is_local(uri: str) -> bool:
-    """Whether `uri` is a path of this machine."""
+    """Return whether `uri` is a local path."""
     return "://" not in uri or uri.startswith("file://")
 
 
 def local_path(uri: str) -> Path:
-    """The absolute path of a local `uri`."""
+    """Return the absolute path of a local `uri`."""
     return Path(uri.removeprefix("file://")).absolute()
 
 
 def normal(uri: str) -> str:
-    """One spelling of a table's place; `UsageError` for none."""
+    """Normalise the location of a table; raises `UsageError` for an empty one."""
     if not uri.strip():
         raise UsageError("a table needs a place: a directory, or a URL like s3://bucket/path")
     return str(local_path(uri)) if is_local(uri) else uri.rstrip("/")
@@ -41,7 +41,9 @@ def normal(uri: str) -> str:
 
 @contextmanager
 def clear_errors(where: str) -> Iterator[None]:
-    """A full disk, a missing right, an unreachable store: one clear line each."""
+    """Convert errors such as a full disk, a missing right or an unreachable store to one clear
+    line.
+    """
     try:
         yield
     except Exception as error:
@@ -68,14 +70,14 @@ def _is_full(error: BaseException) -> bool:
 
 
 def _is_missing(error: BaseException) -> bool:
-    """Whether an object store says that a bucket or an object is not there."""
+    """Return whether an object store reports that a bucket or an object does not exist."""
     if isinstance(error, EpochError):
         return False
     return isinstance(error, FileNotFoundError) or any(t in str(error) for t in _NO_BUCKET)
 
 
 class HashedFile(io.RawIOBase):
-    """A file that is written from its begin to its end, and the SHA-256 of what was written."""
+    """A file that is written sequentially, and the SHA-256 of the bytes written."""
 
     def __init__(self, file: Any) -> None:
         super().__init__()
@@ -97,7 +99,7 @@ class HashedFile(io.RawIOBase):
         self._file.flush()
 
     def sha256(self) -> str:
-        """In hexadecimal, of all that was written so far."""
+        """Return the SHA-256 in hexadecimal of all bytes written so far."""
         return self._hash.hexdigest()
 
 
@@ -111,7 +113,9 @@ class Storage:
 
     @property
     def fs(self) -> Any:
-        """fsspec's file system; made when first used, so that a copy can travel to a task."""
+        """fsspec's file system, created on first use, so that this object can be pickled to a
+        task.
+        """
         if self._fs is None:
             fsspec = need("fsspec", "lake")
             scheme = "file" if self.local else self.root.partition("://")[0]
@@ -119,16 +123,16 @@ class Storage:
         return self._fs
 
     def url(self, path: str) -> str:
-        """The full name of a relative `path`."""
+        """Return the full name of a relative `path`."""
         return f"{self.root}/{path}"
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a directory."""
+        """Return whether there is a file or a directory."""
         self.fs.invalidate_cache()
         return bool(self.fs.exists(self.url(path)))
 
     def is_empty(self) -> bool:
-        """Whether nothing is there at all."""
+        """Return whether the root does not exist or is empty."""
         self.fs.invalidate_cache()
         if not self.fs.exists(self.root):
             return True
@@ -136,7 +140,7 @@ class Storage:
 
     @contextmanager
     def create(self, path: str) -> Iterator[Any]:
-        """A new file, open for writing; at the end its bytes are on the device (locally)."""
+        """Open a new file for writing; a local file is synced to disk at the end."""
         with clear_errors(self.root):
             if not self.local:
                 with self.fs.open(self.url(path), "wb") as out:
@@ -147,12 +151,12 @@ class Storage:
             with target.open("wb") as file:
                 yield file
                 file.flush()
-                # A commit names this file: it must not be younger on the device than its name.
+                # A commit names this file, so the file must be on disk before the commit.
                 os.fsync(file.fileno())
             sync_directory(target.parent)
 
     def sha256(self, path: str) -> str:
-        """The SHA-256 of a file's bytes, in hexadecimal."""
+        """Return the SHA-256 of a file's bytes in hexadecimal."""
         found = hashlib.sha256()
         with clear_errors(self.root), self.fs.open(self.url(path), "rb") as file:
             while block := file.read(_BLOCK_BYTES):
@@ -160,7 +164,7 @@ class Storage:
         return found.hexdigest()
 
     def find(self) -> dict[str, tuple[int, float]]:
-        """Relative path of every Parquet file -> (bytes, seconds of its last change)."""
+        """Return relative path -> (bytes, time of last change in seconds) of every Parquet file."""
         self.fs.invalidate_cache()
         base = str(self.fs._strip_protocol(self.root))
         found = self.fs.find(base, detail=True)
@@ -171,7 +175,7 @@ class Storage:
         }
 
     def remove(self, path: str) -> None:
-        """Delete a file; none is no error."""
+        """Delete a file; a missing file is not an error."""
         try:
             self.fs.rm_file(self.url(path))
         except FileNotFoundError:
@@ -189,7 +193,7 @@ def _changed(each: dict[str, Any]) -> float:
 
 
 def sync_directory(path: Path) -> None:
-    """A new name is on the device only when its directory is."""
+    """Sync a directory to disk; a new name is durable only after that."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)
