@@ -168,7 +168,7 @@ class TransactionContext:
     def look_at_ended(self) -> None:
         """End open transactions that new marks name; call it when `ready`.
 
-        Some marks arrive after the start (`broker/group/pre_online.py`).
+        Some marks arrive after the start, when another replica sends them late.
         """
         ended = self.node.offsets.ended
         if ended.came == self._came:
