@@ -510,7 +510,7 @@ class TimerDriver:
         if due is None or due > wall:
             raise TimerDamaged(f"the message at {unit.offset} hangs in another's slot")
         if self.core.was_done(message.queue_offset, due):
-            return None, None  # the broker that delivered it counted it (`TimerMetrics.merge`)
+            return None, None  # not counted any more: see `TimerMetrics.merge`
         if unit.magic & DELETE:
             return message, None
         if self.core.cancels and self.core.is_cancelled(names_of(message), unit.deliver_wall_ms):
