@@ -1,4 +1,4 @@
-"""All counters of a broker, sampled in slices so that no tick takes long.
+"""Broker statistics: all counters of a broker (RocketMQ's BrokerStatsManager), sampled in slices.
 
 The hot paths keep the `StatsItem` they add to and never look it up by name; a full table counts
 into one shared item nobody reads, so a flood of topics costs no memory (limits.STAT_ITEMS_MAX).

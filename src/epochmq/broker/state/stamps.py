@@ -1,10 +1,10 @@
-"""Asking for a table only if it changed: fields of ours beside RocketMQ's 21, 43, 45 and 201.
+"""Table stamps: replicas copy a table of the master only if it changed (codes 21, 43, 45 and 201).
 
-The answer to such a request carries `stamp`; whoever sends it back as `sinceStamp` is answered
-`unchanged`, without a body, while nothing changed, or `delta`, with what changed since. With
-`waitMillis` the master keeps the request until there is news, for so long: a topic is known to
-replicas about when its creator is told, before most of its messages are there. A Java master knows
-none of it and always answers the whole table; a Java slave skips the fields.
+EpochMQ adds header fields to these RocketMQ requests. The answer has a `stamp`. A replica sends it
+back as `sinceStamp`, and the answer is `unchanged` without a body, or `delta` with the changes.
+With `waitMillis` the master holds the request until the table changes, for at most that time. So
+replicas know a new topic about when its creator gets the answer. A Java master ignores the fields
+and always answers the whole table; a Java slave does not send them.
 """
 
 from collections.abc import Callable
