@@ -147,8 +147,8 @@ def due_wall(properties: Mapping[str, str], store_wall_ms: int) -> int | None:
     """Return the exact deliver time (wall ms) of a waiting message; None if it has no valid time.
 
     The time is never before the time that the producer asked for. TIMER_OUT_MS gives only the slot.
-    A relative time began no later than the store time of the first copy of the message; a later
-    copy (TIMER_ROLL_TIMES) has another store time, so it is delivered late in its slot.
+    A relative time began no later than the store time of the first copy of the message. A later
+    copy (TIMER_ROLL_TIMES) has another store time, so TIMER_OUT_MS plus 1 s is used for it.
     """
     try:
         out = _long(properties[TIMER_OUT_MS])

@@ -334,7 +334,7 @@ class Transactions:
     def looks(self, now: int, wall: int) -> list[ReadHalfMessages]:
         """Return the next open half messages to handle and what to do with each.
 
-        At most `LOOKS_MAX` half messages far behind, and about as many of the current round.
+        At most `LOOKS_MAX` in all: first those that are far behind, then those of the round.
         """
         if not self.ready:
             return []
