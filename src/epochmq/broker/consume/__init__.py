@@ -1,1 +1,1 @@
-"""Consumers: clients, offsets, filters, locks, queues, and requests that wait for messages."""
+"""Consumers: clients, consumer offsets, filters, queue locks, queue assignment, long polling."""

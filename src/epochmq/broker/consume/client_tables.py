@@ -1,8 +1,8 @@
-"""Who consumes: consumer groups, their members and what they subscribe to.
+"""Client tables: connected consumers and producers by group, heartbeats and subscriptions.
 
-Methods return effects (`NotifyMembers`, `Expired`); the caller sends them. Subscriptions belong to
-the group, not to the member: the larger version wins, and a topic that a heartbeat leaves out is
-gone.
+RocketMQ's ConsumerManager and ProducerManager. Methods return effects (`NotifyMembers`, `Expired`)
+that the caller carries out. Subscriptions belong to the group, not to the member: the larger
+version wins, and a topic that is missing in a heartbeat is removed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,14 +13,14 @@ from epochmq.model.group import SubscriptionData
 from epochmq.wire.session import Session
 
 # Group members -------------------------------------------------------------------------------
-# One client in one group: whose connection it is and when it was last heard of.
+# One client in one group: its connection and the time of its last heartbeat.
 
 
 EXPIRY_MS = 120_000
-"""A client that sent no heartbeat for this long is gone (channelExpiredTimeout)."""
+"""A client without a heartbeat for this time (ms) is removed (channelExpiredTimeout)."""
 
 SCAN_MS = 10_000
-"""How often a broker looks for such clients."""
+"""Interval (ms) of the search for such clients."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a group consumes, as its last heartbeat said it."""
+    """How a group consumes, from its last heartbeat."""
 
     consume_type: str = PASSIVELY
     message_model: str = CLUSTERING
@@ -75,14 +75,14 @@ class ConsumerGroup:
     members: dict[int, ClientMember] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     fingerprint: int = 0
-    """Of the last heartbeat, when clients send only that while nothing changed (5.1+)."""
+    """Fingerprint of the last heartbeat; 5.1 clients send only it while nothing changed."""
 
     @property
     def broadcasting(self) -> bool:
         return self.manner.message_model == BROADCASTING
 
     def client_ids(self) -> list[str]:
-        """Ids of all members, each once: two connections of one client are one consumer."""
+        """Return the client ids of all members; a client with two connections appears once."""
         return list(dict.fromkeys(member.client_id for member in self.members.values()))
 
     def find(self, client_id: str) -> ClientMember | None:
@@ -92,10 +92,10 @@ class ConsumerGroup:
         return None
 
     def subscribe(self, wanted: Sequence[SubscriptionData]) -> bool:
-        """Take over a heartbeat's subscriptions; whether topics came or went.
+        """Take over the subscriptions of a heartbeat; return whether the set of topics changed.
 
-        A newer version of a known topic replaces it without that being a change, so a client
-        that only moves its version does not make the whole group rebalance.
+        A newer version of a known subscription replaces it but does not count as a change, so it
+        does not make the whole group rebalance.
         """
         changed = False
         for new in wanted[: limits.SUBSCRIPTIONS_PER_GROUP_MAX]:
@@ -111,7 +111,7 @@ class ConsumerGroup:
 
 
 class ConsumerManager:
-    """Consumer groups by name."""
+    """The consumer groups with connected members, by name."""
 
     def __init__(self, *, expiry_ms: int = EXPIRY_MS) -> None:
         self.expiry_ms = expiry_ms
@@ -142,10 +142,10 @@ class ConsumerManager:
         *,
         notify: bool = True,
     ) -> list[NotifyMembers]:
-        """A member says it lives and what it wants; None leaves the subscriptions as they are.
+        """Take a heartbeat of a member; with `subscriptions` None the subscriptions stay.
 
-        A new member or a changed set of topics is told to all members, unless the group is not
-        to be notified (`notify`) or is broadcasting.
+        If the member is new or the set of topics changed, returns a notice for all members, unless
+        `notify` is False or the group is broadcasting.
         """
         session_id = member.session.id
         mine = self._groups_of.setdefault(session_id, set())
@@ -165,7 +165,7 @@ class ConsumerManager:
     def unregister(
         self, group: str, session: Session, *, notify: bool = True
     ) -> list[NotifyMembers]:
-        """A member takes its leave."""
+        """Remove a member that unregisters; return the notices to send."""
         mine = self._groups_of.get(session.id)
         if mine is not None:
             mine.discard(group)
@@ -175,7 +175,7 @@ class ConsumerManager:
         return notices if notify else []
 
     def session_closed(self, session: Session) -> list[NotifyMembers]:
-        """A connection is gone: so are its memberships, at once."""
+        """Remove all memberships of a closed connection; return the notices to send."""
         notices: list[NotifyMembers] = []
         for group in sorted(self._groups_of.pop(session.id, ())):
             notices += self._remove(group, session.id)
@@ -190,7 +190,7 @@ class ConsumerManager:
         return _notices(found)
 
     def expire(self, now: int) -> Expired:
-        """Forget members not heard of for `expiry_ms`; their sessions are to be closed."""
+        """Remove members without a heartbeat for `expiry_ms`; the caller closes their sessions."""
         dead = {
             member.session.id: member.session
             for group in self.groups.values()
@@ -203,7 +203,7 @@ class ConsumerManager:
         return Expired(tuple(dead.values()), tuple(_merge(notices, dead)))
 
     def groups_of_topic(self, topic: str) -> set[str]:
-        """Groups that subscribe to `topic` now."""
+        """Return the groups that subscribe to `topic` now."""
         return {g.name for g in self.groups.values() if topic in g.subscriptions}
 
 
@@ -214,7 +214,7 @@ def _notices(group: ConsumerGroup) -> list[NotifyMembers]:
 
 
 def _merge(notices: Iterable[NotifyMembers], dead: dict[int, Session]) -> list[NotifyMembers]:
-    """One notice a group, the last, without the sessions that went in the meantime."""
+    """Return the last notice of each group, without the sessions that are gone."""
     last = {notice.group: notice for notice in notices}
     alive = (
         NotifyMembers(n.group, tuple(session for session in n.sessions if session.id not in dead))
@@ -224,11 +224,11 @@ def _merge(notices: Iterable[NotifyMembers], dead: dict[int, Session]) -> list[N
 
 
 # Producer table ------------------------------------------------------------------------------
-# Who produces: groups of connected producers, for transaction checks and for admins.
+# Groups of connected producers, for transaction check back and for admins.
 
 
 class ProducerManager:
-    """Producer groups, their members by session id."""
+    """The producer groups with connected members, by name and session id."""
 
     def __init__(self, *, expiry_ms: int = EXPIRY_MS) -> None:
         self.expiry_ms = expiry_ms
@@ -237,7 +237,7 @@ class ProducerManager:
         self._turn = 0
 
     def heartbeat(self, group: str, member: ClientMember) -> bool:
-        """Note that `member` produces for `group`; whether that is new."""
+        """Take a heartbeat of a producer of `group`; return whether the member is new."""
         session_id = member.session.id
         mine = self._groups_of.setdefault(session_id, set())
         if group not in mine and len(mine) >= limits.GROUPS_PER_SESSION_MAX:
@@ -249,7 +249,7 @@ class ProducerManager:
         return new
 
     def unregister(self, group: str, session: Session) -> bool:
-        """A producer takes its leave; whether it was there."""
+        """Remove a producer that unregisters; return whether it was registered."""
         mine = self._groups_of.get(session.id)
         if mine is not None:
             mine.discard(group)
@@ -270,7 +270,7 @@ class ProducerManager:
         return True
 
     def expire(self, now: int) -> Expired:
-        """Forget members not heard of for `expiry_ms`; their sessions are to be closed."""
+        """Remove members without a heartbeat for `expiry_ms`; the caller closes their sessions."""
         dead = {
             member.session.id: member.session
             for members in self.groups.values()
@@ -285,7 +285,7 @@ class ProducerManager:
         return list(self.groups.get(group, {}).values())
 
     def pick(self, group: str) -> Session | None:
-        """One open session of the group, the next one at each call; None when there is none."""
+        """Return one open session of the group, in turn; None if there is none."""
         open_ones = [m.session for m in self.members(group) if not m.session.closed]
         if not open_ones:
             return None
@@ -293,7 +293,7 @@ class ProducerManager:
         return open_ones[self._turn % len(open_ones)]
 
     def find(self, client_id: str) -> Session | None:
-        """The session of a client by its id, whatever its group (request and reply)."""
+        """Return the session of a client by its id, in any group (request-reply)."""
         for members in self.groups.values():
             for member in members.values():
                 if member.client_id == client_id:

@@ -1,7 +1,7 @@
-"""SQL92 filters of consumer groups: compiled once an expression, kept by topic and group.
+"""SQL92 filters of consumer groups: compiled once for each expression, stored by topic and group.
 
-File: config/consumerFilter.json. Upstream also keeps bit maps of bloom filters
-there; we read past them and write none.
+RocketMQ's ConsumerFilterManager. File: config/consumerFilter.json. RocketMQ also stores bloom
+filter data there; EpochMQ ignores it and writes none.
 """
 
 from collections import OrderedDict
@@ -18,7 +18,10 @@ from epochmq.model.sql92 import SqlError, compile_filter
 
 
 class Matcher(Protocol):
-    """Whether properties match; None (unknown) counts as no. It has so many nodes."""
+    """A compiled filter: returns whether properties match; None (unknown) counts as no match.
+
+    `nodes` is the size of the expression.
+    """
 
     nodes: int
 
@@ -34,7 +37,10 @@ _NOT_LATEST = 28
 
 
 class ConsumerFilter(msgspec.Struct, rename="camel"):
-    """One group's filter of one topic; `dead_time` 0 while a member subscribes it (wall ms)."""
+    """The filter of one group for one topic; times are wall ms.
+
+    `dead_time` is 0 while a member subscribes to the topic.
+    """
 
     consumer_group: str = ""
     topic: str = ""
@@ -46,7 +52,11 @@ class ConsumerFilter(msgspec.Struct, rename="camel"):
 
 
 class ConsumerFilters:
-    """`enabled` is enablePropertyFilter: off, anything but tags is refused, as upstream does."""
+    """All SQL92 filters of a broker.
+
+    `enabled` is enablePropertyFilter. If it is off, all filters except tags are refused, as in
+    RocketMQ.
+    """
 
     file = "config/consumerFilter.json"
 
@@ -58,7 +68,10 @@ class ConsumerFilters:
         self._count = 0
 
     def compiled(self, expression: str, expression_type: str | None = SQL92) -> Matcher:
-        """The matcher of an expression. `Refused`: 1 when switched off, 23 when it is no SQL92."""
+        """Return the compiled filter of an expression.
+
+        Raises `Refused` with code 1 if filters are disabled, 23 if the expression is not SQL92.
+        """
         if not self.enabled:
             text = f"The broker does not support consumer to filter message by {expression_type}"
             raise Refused(_SYSTEM_ERROR, text)
@@ -81,10 +94,10 @@ class ConsumerFilters:
         return self.table.get(topic, {}).get(group)
 
     def matcher(self, group: str, subscription: SubscriptionData) -> Matcher:
-        """The registered filter for a pull without an own expression.
+        """Return the registered filter for a pull request without its own expression.
 
-        `Refused`: 27 when the group registered none for the topic, 28 when what it registered is
-        older than the subscription, 1 and 23 as `compiled`.
+        Raises `Refused`: 27 if the group registered no filter for the topic, 28 if the filter is
+        older than the subscription, 1 and 23 as in `compiled`.
         """
         if not self.enabled:
             return self.compiled(subscription.sub_string, subscription.expression_type)
@@ -97,7 +110,7 @@ class ConsumerFilters:
         return self.compiled(found.expression, found.expression_type)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], wall: int) -> None:
-        """Take over a heartbeat: filters of the topics it names live, the group's others die."""
+        """Register the filters of a heartbeat; mark the group's other filters as dead at `wall`."""
         live = set()
         for subscription in subscriptions:
             live.add(subscription.topic)
@@ -117,7 +130,7 @@ class ConsumerFilters:
                 self.dirty = True
             return
         if not self._compiles(wanted):
-            # The client learns of it at its pull (27), not at its heartbeat.
+            # The client gets the error with its next pull (27), not with the heartbeat.
             self._forget(wanted.topic, group)
             return
         if old is None and self._count >= limits.FILTERS_MAX:
@@ -149,7 +162,7 @@ class ConsumerFilters:
                 del self.table[topic]
 
     def bury(self, alive: Callable[[str], bool], wall: int) -> None:
-        """Filters of groups without a member die, to be kept for a day (`clean`)."""
+        """Mark the filters of groups without members as dead; `clean` removes them a day later."""
         for filters in self.table.values():
             for group, found in filters.items():
                 if not found.dead_time and not alive(group):
@@ -157,7 +170,7 @@ class ConsumerFilters:
                     self.dirty = True
 
     def clean(self, wall: int) -> int:
-        """Forget what has been dead for `KEEP_DEAD_MS`; how many."""
+        """Remove filters that have been dead for `KEEP_DEAD_MS`; return how many."""
         doomed = [
             (topic, group)
             for topic, filters in self.table.items()
@@ -176,7 +189,7 @@ class ConsumerFilters:
         return readable({"filterDataByTopic": rows})
 
     def load(self, content: dict[str, Any]) -> None:
-        """Take over consumerFilter.json; expressions that no longer compile are left out."""
+        """Load consumerFilter.json; the expressions are compiled at their first use."""
         rows = msgspec.convert(content.get("filterDataByTopic") or {}, dict[str, dict[str, Any]])
         table: dict[str, dict[str, ConsumerFilter]] = {}
         for topic, row in rows.items():
@@ -189,5 +202,5 @@ class ConsumerFilters:
         self._count = sum(map(len, table.values()))
 
     def all_dead(self, wall: int) -> None:
-        """After a start nobody is connected yet: filters without a death are given one."""
+        """Mark all filters as dead after a start, because no client is connected yet."""
         self.bury(lambda group: False, wall - _RELOAD_GRACE_MS)

@@ -1,6 +1,6 @@
-"""Consumer offsets: the next queue offset each group wants of each queue.
+"""Consumer offsets: the next queue offset that each consumer group reads from each queue.
 
-File: config/consumerOffset.json, rows named `topic@group`.
+RocketMQ's ConsumerOffsetManager. File: config/consumerOffset.json, with rows named `topic@group`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,20 +21,20 @@ from epochmq.model.names import HALF_TOPIC
 from epochmq.wire import json_tolerant
 
 # Deletions -----------------------------------------------------------------------------------
-# When topics and groups were deleted last: offsets from before that mean messages that are gone.
+# The last deletion time of topics and groups. Offsets from before it refer to deleted messages.
 #
-# A deleted topic may be made anew under its name and begins at 0 again. Whoever was away then
-# still has the old, larger offsets; beside ours they would win every comparison (INV-29, ADR
-# 0067). So the times of deletions travel with the offsets, as `epochmqDropped`: `topic@` or
-# `@group` to wall ms, which RocketMQ skips. A table without it is one of RocketMQ's, and says
-# nothing of deletions.
+# A deleted topic may be created again under its name and then begins at 0. A replica that was down
+# meanwhile still has the old, larger offsets, which would win every comparison (INV-29, ADR 0067).
+# So the deletion times are copied with the offsets, in `epochmqDropped`: `topic@` or `@group` to
+# wall ms. RocketMQ ignores the field. A table without it comes from RocketMQ and says nothing about
+# deletions.
 
 
 FIELD = "epochmqDropped"
 
 
 class Deletions:
-    """Bounded: of very many deletions only the last are known."""
+    """Deletion times (wall ms) of topics and groups; only the latest are kept."""
 
     __slots__ = ("_marks",)
 
@@ -43,7 +43,10 @@ class Deletions:
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> "Deletions | None":
-        """Those of a file or body, None of one that says nothing; `msgspec.ValidationError`."""
+        """Read the deletions of a file or body; None if it has none.
+
+        Raises `msgspec.ValidationError` on a wrong form.
+        """
         if FIELD not in content:
             return None
         return cls(msgspec.convert(content[FIELD], dict[str, int], strict=False))
@@ -55,17 +58,17 @@ class Deletions:
         self._mark(f"@{name}", wall)
 
     def _mark(self, name: str, wall: int) -> None:
-        """Later than the last one, also for a clock that was set back."""
+        """Set the time of a deletion, later than the last one even if the clock went back."""
         self._marks[name] = max(wall, self._marks.get(name, 0) + 1)
         self._bound()
 
     def since(self, key: str) -> int:
-        """When a row, `topic@group`, can have begun at the earliest; 0 for any time."""
+        """Return the last deletion (wall ms) that affects row `topic@group`; 0 for none."""
         topic, _, group = key.partition("@")
         return max(self._marks.get(f"{topic}@", 0), self._marks.get(f"@{group}", 0))
 
     def outdated(self, rows: Iterable[str], by: "Deletions") -> list[str]:
-        """Those of these rows of ours that are from before a deletion that only `by` knows."""
+        """Return those of `rows` that are older than a deletion that only `by` contains."""
         return [key for key in rows if by.since(key) > self.since(key)]
 
     def join(self, other: "Deletions") -> None:
@@ -82,24 +85,27 @@ class Deletions:
 
 
 # Unreplicated offsets ------------------------------------------------------------------------
-# By what a slave that stood in is ahead of its master, until the master has all of it (INV-29).
+# Offsets of a former acting master that its master does not have yet (INV-29).
 #
-# A master that takes nothing back (skipPreOnline, RocketMQ's own after a timeout) goes on with
-# old offsets, and its slave copies them. Copied they may be, but not over newer ones: in each
-# queue the further offset stays, or the one that an admin set later. An offset that goes back at
-# the master itself while we watch was set back there, and counts. Whole tables of an older
-# version than the one before are those of a master that lost its last ones: they set nothing
-# back (H6).
+# A returning master may not take the offsets back (skipPreOnline, or RocketMQ's master after a
+# timeout). It continues with old offsets, and its slave copies them. The copy must not overwrite
+# newer offsets: in each queue the larger offset stays, or the one that an admin set later. If an
+# offset goes back at the master between two copies, it was reset there, and the slave follows. A
+# whole table of an older version than before comes from a master that lost its last offsets, and
+# resets nothing (H6).
 
 
 Rows = dict[str, dict[int, int]]
-"""Of offsets, or of marks (when an admin reset the queue, wall ms), by row and queue."""
+"""Offsets, or reset marks (when an admin reset the queue, wall ms), by row and queue id."""
 _NONE = -1
-"""The offset of a queue that a table does not have."""
+"""The offset of a queue that is not in a table."""
 
 
 class UnreplicatedOffsets:
-    """`queues`: where ours goes before the master's; before the first table nobody knows."""
+    """Tracks where this replica's offsets are newer than the master's.
+
+    `queues` has these places as (row, queue id); it is empty before the first table.
+    """
 
     def __init__(self) -> None:
         self.queues: set[tuple[str, int]] = set()
@@ -107,7 +113,10 @@ class UnreplicatedOffsets:
         self._version = DataVersion()
 
     def keep(self, ours: tuple[Rows, Rows], theirs: tuple[Rows, Rows]) -> None:
-        """Put into the master's rows and marks what ours are ahead by; all of each are here."""
+        """Put the newer offsets of `ours` into `theirs`, the whole table of the master.
+
+        Both are (rows, reset marks); `theirs` is changed in place.
+        """
         rows = theirs[0]
         self.queues.clear()
         told, self._told = self._told, {key: dict(row) for key, row in rows.items()}
@@ -115,7 +124,7 @@ class UnreplicatedOffsets:
             self._keep_row(key, ours, theirs, None if told is None else told.get(key, {}))
 
     def keep_some(self, ours: tuple[Rows, Rows], theirs: tuple[Rows, Rows]) -> None:
-        """The same for those rows of the master that changed."""
+        """Do the same as `keep` with only the changed rows of the master."""
         told = self._told or {}
         for key, row in theirs[0].items():
             before, told[key] = told.get(key), dict(row)
@@ -124,7 +133,7 @@ class UnreplicatedOffsets:
         self._told = told
 
     def heard(self, version: DataVersion) -> None:
-        """A whole table of this version comes next."""
+        """Note the version of the whole table that is kept next."""
         if version < self._version:
             self._told = None
         self._version = version
@@ -151,12 +160,15 @@ class UnreplicatedOffsets:
 
 
 def _goes_before(own: tuple[int, int], other: tuple[int, int], told: int | None) -> bool:
-    """Whether our (mark, offset) stays, where the master has `other` and told `told` before."""
+    """Return whether our (mark, offset) stays.
+
+    The master has `other` now, and had offset `told` before (None: unknown).
+    """
     if told is None or other[1] == told:
         return own > other
     if other[1] < told:
-        return False  # set back, or deleted, there
-    return own[0] <= other[0] and own > other  # it goes on: a reset of ours is past
+        return False  # reset or deleted at the master
+    return own[0] <= other[0] and own > other  # the master moves on: our reset is outdated
 
 
 # Consumer offsets ----------------------------------------------------------------------------
@@ -165,18 +177,19 @@ def _goes_before(own: tuple[int, int], other: tuple[int, int], told: int | None)
 _SYSTEM_ERROR = 1
 _SEPARATOR = "@"
 TRANSACTIONS = "CID_RMQ_SYS_TRANS"
-"""Whose offsets the progress of transactions is, as in RocketMQ."""
+"""The group whose offsets are the progress of transactions, as in RocketMQ."""
 _ENDED_WITH = f"{HALF_TOPIC}@{TRANSACTIONS}"
-"""The row that ended transactions travel with."""
+"""The row with which the marks of ended transactions are copied."""
 NONE = -1
-"""What `get` says when a group never committed for a queue."""
+"""Result of `get` if a group never committed an offset for a queue."""
 
 
 class ConsumerOffsets:
-    """A committed offset may go back: only an admin's reset or the client itself does that.
+    """All committed offsets of a broker.
 
-    The version steps once in `version_step` commits (consumerOffsetUpdateVersionStep), so that
-    replicas notice without being called at every message.
+    A committed offset may go back, by an admin's reset or by the client itself. The version steps
+    once for every `version_step` commits (consumerOffsetUpdateVersionStep), so that replicas notice
+    changes without a call for each message.
     """
 
     file = "config/consumerOffset.json"
@@ -189,25 +202,28 @@ class ConsumerOffsets:
         self.table: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
         self.reset_marks: dict[str, dict[int, int]] = {}
-        """Wall ms of the last reset by an admin, by row and queue: they travel with the rows, and
-        in a merge the younger reset decides, not the larger offset."""
+        """Time of the last reset by an admin (wall ms), by row and queue. The marks are copied with
+        the rows; in a merge the later reset wins, not the larger offset."""
         self.dropped = Deletions()
         self.has_dropped = False
-        """Something was deleted since this was last set to False: that has to be saved soon."""
+        """Whether something was deleted since the last save; it must be saved soon."""
         self._commits = 0
         self.changes = 0
-        """Counts everything that changes a row."""
+        """Counts every change of a row."""
         self._recent: dict[str, int] = {}
-        """Rows by their last change, the oldest first."""
+        """The `changes` count at each row's last change, the oldest first."""
         self._whole_before = 0
-        """Rows went away at this count: what changed since an earlier one is the whole table."""
+        """Rows were removed at this count; for an earlier count the whole table must be copied."""
         self.ahead: UnreplicatedOffsets | None = None
-        """While something here may be newer than what our master tells; see `keep_own`."""
+        """Set while an offset here may be newer than at the master; see `keep_own`."""
         self.ended = EndedTransactions()
-        """Transactions that are over, and no op message says so."""
+        """Marks of transactions that ended without an op message."""
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, wall: int = 0) -> None:
-        """Remember that `group` wants `offset` next. Raises `Refused` when the table is full."""
+        """Commit `offset`, the next queue offset that `group` reads.
+
+        Raises `Refused` if the table is full.
+        """
         key = f"{topic}@{group}"
         row = self.table.get(key)
         if row is None:
@@ -225,7 +241,7 @@ class ConsumerOffsets:
         self._recent[key] = self.changes
 
     def changed_since(self, changes: int) -> dict[str, dict[int, int]] | None:
-        """The rows that changed after `changes` was counted; None when that cannot be told."""
+        """Return the rows that changed after count `changes`; None if unknown."""
         if not self._whole_before <= changes <= self.changes:
             return None
         rows: dict[str, dict[int, int]] = {}
@@ -236,10 +252,10 @@ class ConsumerOffsets:
         return rows
 
     def adopt(self, content: dict[str, Any], *, whole: bool) -> None:
-        """Take a master's rows over ours; with `whole` all others go.
+        """Take over the rows of the master; with `whole`, all other rows are removed.
 
-        An empty table is a master's that has lost its own: it takes nothing away. What `keep_own`
-        keeps stays.
+        An empty table comes from a master that lost its offsets, and removes nothing. Offsets that
+        `keep_own` protects stay. Raises `ValueError` if there are too many rows.
         """
         rows, version = _rows(content)
         marks, dropped = _marks(content), Deletions.from_content(content)
@@ -261,26 +277,29 @@ class ConsumerOffsets:
         self._all_changed()
 
     def keep_own(self) -> None:
-        """What a master tells from now on takes nothing back, until it has all that is here."""
+        """Protect newer offsets of this replica until the master has all of them."""
         self.ahead = UnreplicatedOffsets()
         self.ended.ahead = bool(self.ended.marks)
 
     def _adopt_ended(
         self, content: dict[str, Any], rows: dict[str, dict[int, int]], *, whole: bool
     ) -> None:
-        """A whole table, or the progress of transactions, says which ended as well."""
+        """Take over the marks of ended transactions from the master.
+
+        They come with a whole table, or with the row of the transaction progress.
+        """
         told = marks_in(content)
         if _ENDED_WITH in rows or (whole and rows):
             progress = rows.get(_ENDED_WITH, {}).get(0, NONE)
             self.ended.adopt(told, progress, keep=self.ahead is not None)
 
     def note_ended(self, origin: int, mark: EndedMark) -> None:
-        """A transaction ended where no op message can be written."""
+        """Mark a transaction as ended, because no op message can be written for it."""
         self.ended.add(origin, mark)
         self._ended_changed()
 
     def forget_ended(self) -> None:
-        """The progress has come past all of them."""
+        """Remove all marks of ended transactions, because the progress has passed them."""
         self.ended.marks = {}
         self._ended_changed()
 
@@ -299,7 +318,7 @@ class ConsumerOffsets:
         *,
         whole: bool,
     ) -> DataVersion:
-        """Put what is further here into the master's rows; the version of both."""
+        """Put newer own offsets into the master's rows; return the higher version."""
         ours, theirs = (self.table, self.reset_marks), (rows, marks)
         if not whole:
             ahead.keep_some(ours, theirs)
@@ -311,7 +330,7 @@ class ConsumerOffsets:
         return max(version, self.version)
 
     def _apply_deletions(self, rows: dict[str, dict[int, int]], dropped: Deletions | None) -> None:
-        """Take out rows, of ours or another's, from before a deletion that one of both knows."""
+        """Remove rows, own and received, that are older than a deletion at the other side."""
         if dropped is None:
             return
         for key in dropped.outdated(rows, self.dropped):
@@ -323,12 +342,12 @@ class ConsumerOffsets:
     def merge(
         self, content: dict[str, Any], wall: int, end: Callable[[str, int], int] | None = None
     ) -> int:
-        """Take from another replica what is ahead of ours, queue by queue; how many queues.
+        """Merge newer offsets of another replica, queue by queue; return how many were taken.
 
-        The larger offset is the newer one, unless an admin reset the queue at only one of the two,
-        or there later (H6); or their queue, or group, is another one by now, as deletions tell, or
-        as `end` does, the end of a queue in a log that has everything. Rows of either side stay,
-        and what ended at either. The version steps past both.
+        The larger offset is the newer one, unless an admin reset the queue later at one side (H6).
+        Offsets from before a deletion are ignored, and so are offsets beyond `end`, the end of the
+        queue in a complete log: their topic or group was deleted and created again. Rows and marks
+        of ended transactions of both sides stay. The new version is higher than both.
         """
         rows, version = _rows(content)
         marks = _marks(content)
@@ -355,7 +374,7 @@ class ConsumerOffsets:
         return taken
 
     def _all_changed(self) -> None:
-        """Who copies the table gets it whole."""
+        """Make every replica copy the whole table."""
         self.dirty = True
         self.changes += 1
         self._recent.clear()
@@ -367,7 +386,7 @@ class ConsumerOffsets:
         return self.table.setdefault(key, {})
 
     def get(self, group: str, topic: str, queue_id: int) -> int:
-        """The committed offset, or `NONE`; a pending reset goes before it."""
+        """Return the committed offset, or a pending reset instead; `NONE` if there is neither."""
         key = f"{topic}@{group}"
         if self._resets:
             reset = self._resets.get(key, {}).get(queue_id)
@@ -377,11 +396,11 @@ class ConsumerOffsets:
         return NONE if row is None else row.get(queue_id, NONE)
 
     def row(self, group: str, topic: str) -> Mapping[int, int]:
-        """Committed offsets by queue id; empty when there are none."""
+        """Return the committed offsets by queue id; empty if there are none."""
         return self.table.get(f"{topic}@{group}", {})
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int, wall: int) -> None:
-        """An admin's reset by the broker: holds against commits until the next pull took it."""
+        """Set an offset for an admin; it wins over commits until the next pull uses it."""
         key = f"{topic}@{group}"
         row = self.table.get(key)
         if row is None:
@@ -394,11 +413,11 @@ class ConsumerOffsets:
         self._changed(wall)
 
     def reset_at(self, group: str, topic: str, queue_id: int) -> int:
-        """When an admin set the queue's offset last (wall ms); 0 for never."""
+        """Return when an admin last reset the offset of the queue (wall ms); 0 for never."""
         return self.reset_marks.get(f"{topic}@{group}", {}).get(queue_id, 0)
 
     def begun_at(self, group: str, topic: str, queue_id: int) -> int:
-        """When the queue began anew for the group, by a reset or a deletion (wall ms)."""
+        """Return the last reset or deletion that affects the queue (wall ms); 0 for none."""
         deleted_at = self.dropped.since(f"{topic}@{group}")
         return max(deleted_at, self.reset_at(group, topic, queue_id))
 
@@ -406,7 +425,7 @@ class ConsumerOffsets:
         return queue_id in self._resets.get(f"{topic}@{group}", {})
 
     def pop_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The pending reset of a queue, forgotten by this call: the pull that asks carries it."""
+        """Remove and return the pending reset of a queue, for the pull that uses it."""
         key = f"{topic}@{group}"
         row = self._resets.get(key)
         if row is None:
@@ -417,7 +436,10 @@ class ConsumerOffsets:
         return offset
 
     def clone(self, source: str, target: str, topic: str, wall: int) -> bool:
-        """Give `target` the offsets that `source` has in `topic`; False when it has none."""
+        """Copy the offsets of group `source` in `topic` to group `target`.
+
+        Returns False if `source` has none. Raises `Refused` if the table is full.
+        """
         row = self.table.get(f"{topic}@{source}")
         if row is None:
             return False
@@ -430,15 +452,15 @@ class ConsumerOffsets:
         return True
 
     def topics_of(self, group: str) -> set[str]:
-        """Topics in which the group has committed something."""
+        """Return the topics in which the group has committed offsets."""
         return {topic for topic, other in self.pairs() if other == group}
 
     def groups_of(self, topic: str) -> set[str]:
-        """Groups that have committed something in the topic."""
+        """Return the groups that have committed offsets in the topic."""
         return {group for other, group in self.pairs() if other == topic}
 
     def pairs(self) -> list[tuple[str, str]]:
-        """All (topic, group) with offsets."""
+        """Return all (topic, group) pairs that have offsets."""
         pairs = []
         for key in self.table:
             topic, _, group = key.partition(_SEPARATOR)
@@ -446,12 +468,12 @@ class ConsumerOffsets:
         return pairs
 
     def drop_group(self, group: str, wall: int) -> int:
-        """Forget all offsets of a deleted group; how many topics that were."""
+        """Remove all offsets of a deleted group; return the number of its topics."""
         self.dropped.group(group, wall)
         return self._drop(lambda _, other: other == group, wall)
 
     def drop_topic(self, topic: str, wall: int) -> int:
-        """Forget all offsets in a deleted topic; how many groups that were."""
+        """Remove all offsets in a deleted topic; return the number of its groups."""
         self.dropped.topic(topic, wall)
         return self._drop(lambda other, _: other == topic, wall)
 
@@ -472,7 +494,10 @@ class ConsumerOffsets:
         self._recent.pop(key, None)
 
     def lowest(self, topic: str, ignored_groups: frozenset[str]) -> dict[int, int]:
-        """By queue id, the smallest offset that any group, but the ignored, has in `topic`."""
+        """Return the smallest offset of any group in `topic`, by queue id.
+
+        `ignored_groups` do not count.
+        """
         lowest: dict[int, int] = {}
         for other, group in self.pairs():
             if other == topic and group not in ignored_groups:
@@ -485,11 +510,11 @@ class ConsumerOffsets:
         self.dirty = True
 
     def content(self, rows: Mapping[str, dict[int, int]] | None = None) -> dict[str, Any]:
-        """The shape of the file and of GET_ALL_CONSUMER_OFFSET's body; of these rows only, or all.
+        """Return the content of the file and of GET_ALL_CONSUMER_OFFSET; `rows` limits it.
 
-        `epochmqResetMarks` and `epochmqEndedHalves` are ours, and there only if somebody reset
-        something, or transactions ended where no op message could be written; `epochmqDropped`
-        is in each whole table, so that who reads it knows that deletions are told.
+        The `epochmq...` fields are EpochMQ only. `epochmqResetMarks` and `epochmqEndedHalves` are
+        present only if there are such marks. `epochmqDropped` is in each whole table, so that the
+        reader knows that deletions are included.
         """
         table = self.table if rows is None else rows
         content: dict[str, Any] = {"dataVersion": self.version, "offsetTable": table}
@@ -506,7 +531,7 @@ class ConsumerOffsets:
         return json_tolerant.dumps(self.content())
 
     def load(self, content: dict[str, Any]) -> None:
-        """Take over consumerOffset.json; queue ids may be bare or quoted integers."""
+        """Load consumerOffset.json; queue ids may be bare or quoted integers."""
         self.table, self.version = _rows(content)
         self.reset_marks = _marks(content)
         self.dropped = Deletions.from_content(content) or Deletions()
@@ -518,7 +543,7 @@ def _topic_of(key: str) -> str:
 
 
 def _rows(content: dict[str, Any]) -> tuple[dict[str, dict[int, int]], DataVersion]:
-    """Rows and version of a file or body."""
+    """Read the rows and the version of a file or body."""
     rows = msgspec.convert(
         content.get("offsetTable") or {}, dict[str, dict[int, int]], strict=False
     )
@@ -527,7 +552,7 @@ def _rows(content: dict[str, Any]) -> tuple[dict[str, dict[int, int]], DataVersi
 
 
 def _marks(content: dict[str, Any]) -> dict[str, dict[int, int]]:
-    """By row and queue when it was reset; those of our release have it."""
+    """Read the reset marks by row and queue; tables of RocketMQ have none."""
     return msgspec.convert(
         content.get("epochmqResetMarks") or {}, dict[str, dict[int, int]], strict=False
     )

@@ -1,13 +1,13 @@
-"""Transactions that stand-ins ended out of order, for the master that returns (ADR 0063).
+"""Marks of transactions that acting masters ended, for the returning master (ADR 0063).
 
-A stand-in writes no op messages (INV-32), and the progress in the half queue stops at the oldest
-open transaction. What ended behind that is marked here, and travels with the progress: in the same
-file, in the same answer to who copies or takes back consumer offsets. So there is no moment at
-which somebody has the one without the other.
+An acting master writes no op messages (INV-32), and the progress of the half queue stops at the
+oldest open transaction. Transactions that ended behind the progress are marked here. The marks are
+saved and copied together with the progress: in the same file and in the same answer with consumer
+offsets. So no replica ever has one without the other.
 
-A mark says of one transaction that it is over, for ever: it may be told again, by several, in any
-order. It names its transaction by what every copy of the half message has in common, not by a place
-alone: a log that lost its end and was written on has others at the same places.
+A mark says that one transaction is over, for ever. It may arrive again, from several brokers, in
+any order. It identifies the transaction by the fields that all copies of the half message share,
+not by an offset alone: a log that lost its end and continued has other messages at these offsets.
 """
 
 from collections.abc import Mapping
@@ -18,20 +18,21 @@ import msgspec
 from epochmq.base.limits import ENDED_HALVES_MAX
 
 ENDED_FIELD = "epochmqEndedHalves"
-"""Of the table of consumer offsets; others pass it over: they ask for these transactions again."""
+"""Field in the table of consumer offsets. RocketMQ ignores it, and checks these transactions back
+again."""
 
 
 class EndedMark(NamedTuple):
-    """One that is over."""
+    """The mark of one transaction that is over."""
 
     last: int
-    """Queue offset of the newest half message that stood for it where it ended."""
+    """Queue offset of the newest half message of the transaction when it ended."""
     name: str
-    """`transaction.half.identity` of all its half messages."""
+    """Identity of its half messages: `identity` in `broker/transaction/half_messages.py`."""
 
 
 Marks = Mapping[int, EndedMark]
-"""By the queue offset of the first half message."""
+"""Marks by the queue offset of the first half message."""
 
 
 class EndedTransactions:
@@ -40,21 +41,21 @@ class EndedTransactions:
     def __init__(self) -> None:
         self.marks: dict[int, EndedMark] = {}
         self.came = 0
-        """Counts what was told by others."""
+        """Counts how often marks of other brokers were received."""
         self.ahead = False
-        """Whether the master, as far as it was heard, lacks some of these."""
+        """Whether the master is known to lack some of these marks."""
         self._cleared_to = 0
 
     def add(self, origin: int, mark: EndedMark) -> None:
-        """It ended here."""
+        """Add the mark of a transaction that ended at this broker."""
         self.marks[origin] = mark
         self.ahead = True
 
     def has_room(self, progress: int, others: int) -> bool:
-        """Whether one more may be added beside `others` that are about to be.
+        """Return whether there is room for one more mark beside `others` that will be added.
 
-        When there is none, those go whose half messages all lie before the progress: they were
-        kept for copies that the old master wrote, and that come only now.
+        If there is none, marks whose half messages all lie before `progress` are removed first.
+        They were kept only for copies that the old master wrote and that are read late.
         """
         if len(self.marks) + others >= ENDED_HALVES_MAX and progress > self._cleared_to:
             self._cleared_to = progress
@@ -62,14 +63,14 @@ class EndedTransactions:
         return len(self.marks) + others < ENDED_HALVES_MAX
 
     def merge(self, told: Marks) -> None:
-        """What another member of the group says beside what is known here."""
+        """Add the marks of another member of the group; own marks win."""
         self._load_marks({**told, **self.marks})
 
     def adopt(self, told: Marks, progress: int, *, keep: bool) -> None:
-        """What the master says, whose own progress is `progress`.
+        """Take over the marks of the master, whose progress is `progress`.
 
-        With `keep` ours stay that it lacks, unless it has come past them: however they ended there,
-        they are over.
+        With `keep`, own marks that the master lacks stay, unless its progress has passed them: then
+        they are over there too.
         """
         lacks = {
             origin: mark
@@ -87,5 +88,5 @@ class EndedTransactions:
 
 
 def marks_in(content: Mapping[str, Any]) -> dict[int, EndedMark]:
-    """Those of a file or body; `msgspec.ValidationError` for what are none."""
+    """Read the marks of a file or body; raises `msgspec.ValidationError` on a wrong form."""
     return msgspec.convert(content.get(ENDED_FIELD) or {}, dict[int, EndedMark], strict=False)

@@ -1,7 +1,7 @@
-"""Searches of the key index that are under way, a bounded piece of one in each turn of the loop.
+"""Message queries by key: runs searches of the key index, a limited piece in each turn of the loop.
 
-One key may be that of millions of messages, and the search for them in a span that has none walks
-over all.
+Millions of messages may share one key, and a search in a time span without any of them still has to
+walk over all of them.
 """
 
 from collections import deque
@@ -16,11 +16,11 @@ from epochmq.wire.codes import ResponseCode
 Done = Callable[[IndexResult | None], None]
 
 STEP_ITEMS = 500
-"""Items of the index that a turn looks at: 2 ms."""
+"""Index items that one turn examines; takes about 2 ms."""
 
 
 class KeySearches:
-    """Takes turns among searches; `soon` runs a call in the next turn of the loop."""
+    """Runs several searches in turn; `soon` schedules a call for the next turn of the loop."""
 
     def __init__(self, soon: Callable[[Callable[[], None]], None]) -> None:
         self._soon = soon
@@ -30,9 +30,9 @@ class KeySearches:
         return len(self._waiting)
 
     def run(self, search: KeySearch, done: Done) -> None:
-        """`done` gets the result, at once if it is found at once; None when the disk fails.
+        """Start a search; `done` gets the result, possibly at once, or None if the disk fails.
 
-        Raises `Refused` when too many searches are under way.
+        Raises `Refused` (SYSTEM_BUSY) if too many searches are running.
         """
         if len(self._waiting) >= limits.KEY_SEARCHES_MAX:
             raise Refused(

@@ -1,9 +1,9 @@
-"""Held pull requests: who waits on which queue, woken by an append group or by the deadline.
+"""Long polling: pull requests that wait for new messages (RocketMQ's PullRequestHoldService).
 
-Pure: `now` comes in, requests to execute again come out. A request waits for the first message at
-or behind its `offset` in one queue. Everything is bounded: `hold` says no
-when a queue or the whole broker has too many waiters, and a closed connection takes its waiters
-with it, so nobody can fill the table and leave.
+A request waits for the first message at or behind its `offset` in one queue, until its deadline.
+The number of waiting requests is limited for each queue and for the broker; `hold` returns False at
+a limit. A closed connection removes its requests. The module is pure: input is `now` (monotonic
+ms), output are the requests to execute again.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from epochmq.wire.session import Session
 R = TypeVar("R")
 
 SLOT_MS = 100
-"""Deadlines are kept by slots of this length; a wait may last up to one slot longer."""
+"""Deadlines are grouped in slots of this length (ms); a wait may last up to one slot longer."""
 
 
 class Waiter(Generic[R]):
@@ -42,11 +42,11 @@ class Waiter(Generic[R]):
 
 
 class LongPoll(Generic[R]):
-    """All waiters of a broker, found by queue, by time slot and by connection.
+    """All waiting requests of a broker, indexed by queue, by time slot and by connection.
 
-    Each index is a dict of dicts by waiter number, so order is the order of arrival and removal is
-    O(1): a busy queue wakes its consumers thousands of times a second, and a heap with lazy
-    deletion would keep 15 seconds of dead entries.
+    Each index is a dict of dicts by waiter number. So the order is the order of arrival, and
+    removal is O(1): a busy queue wakes its consumers thousands of times a second, and a heap with
+    lazy deletion would keep 15 seconds of dead entries.
     """
 
     def __init__(self, *, per_queue_max: int, total_max: int) -> None:
@@ -68,7 +68,11 @@ class LongPoll(Generic[R]):
     def hold(
         self, topic: str, queue_id: int, offset: int, owner: int, deadline: int, request: R
     ) -> bool:
-        """Keep `request` until a message at `offset` arrives or `deadline`; False when full."""
+        """Keep `request` until the queue holds a message at `offset`, or until `deadline`.
+
+        `owner` is the number of the connection, `deadline` is monotonic ms. Returns False if a
+        limit is reached.
+        """
         queue = (topic, queue_id)
         waiting = self._by_queue.get(queue)
         if self._count >= self._total_max or (
@@ -89,7 +93,7 @@ class LongPoll(Generic[R]):
         return True
 
     def notify(self, topic: str, queue_id: int, new_max: int) -> list[R]:
-        """Requests to execute again now that the queue is readable up to `new_max`."""
+        """Remove and return the requests to execute now that the queue ends at `new_max`."""
         waiting = self._by_queue.get((topic, queue_id))
         if waiting is None:
             return []
@@ -98,7 +102,7 @@ class LongPoll(Generic[R]):
         return self._pop_waiters(ready)
 
     def pop_first(self, topic: str, queue_id: int) -> R | None:
-        """The request of a queue that has waited longest, whatever it waits for."""
+        """Remove and return the longest waiting request of a queue, whatever its offset."""
         waiting = self._by_queue.get((topic, queue_id))
         if waiting is None:
             return None
@@ -106,11 +110,14 @@ class LongPoll(Generic[R]):
         return self._pop_waiters([next(iter(waiting.values()))])[0]
 
     def waiting(self, topic: str, queue_id: int) -> int:
-        """How many wait for a queue."""
+        """Return the number of requests that wait for a queue."""
         return len(self._by_queue.get((topic, queue_id), ()))
 
     def expire(self, now: int) -> list[R]:
-        """Requests whose time is over; they are executed once more and answered for good."""
+        """Remove and return the requests whose deadline has passed.
+
+        The caller executes them once more and answers them in any case.
+        """
         slot_now = now // SLOT_MS
         if self._earliest_slot is None or self._earliest_slot > slot_now:
             return []
@@ -123,23 +130,23 @@ class LongPoll(Generic[R]):
         return taken
 
     def drop(self, owner: int) -> int:
-        """Forget every waiter of a closed connection; answers how many."""
+        """Remove all requests of a closed connection; return how many."""
         waiters = self._by_owner.get(owner)
         return len(self._pop_waiters(list(waiters.values()))) if waiters else 0
 
     def pop_of_owner(self, owner: int, wanted: Callable[[R], bool]) -> list[R]:
-        """The wanted ones among a connection's requests, taken out."""
+        """Remove and return the requests of a connection for which `wanted` is true."""
         waiters = self._by_owner.get(owner, {}).values()
         return self._pop_waiters([waiter for waiter in waiters if wanted(waiter.request)])
 
     def pop_all(self) -> list[R]:
-        """Every request, for a stop or a change of role: each gets an answer."""
+        """Remove and return all requests, for a stop or a role change; each gets an answer."""
         everything = [w for waiting in self._by_queue.values() for w in waiting.values()]
         self._earliest_slot = None
         return self._pop_waiters(sorted(everything, key=_number_of))
 
     def next_deadline(self) -> int | None:
-        """When `expire` has something to do; may be early by waiters already woken, never late."""
+        """Return when `expire` is needed next (monotonic ms); may be early, never late."""
         return None if self._earliest_slot is None else self._earliest_slot * SLOT_MS
 
     def statistics(self) -> dict[str, int]:
@@ -178,13 +185,14 @@ def _number_of(waiter: Waiter[R]) -> int:
 
 
 # Request -------------------------------------------------------------------------------------
-# A pull request as it is kept while it waits: everything its second execution needs.
+# A pull request with all fields that its later execution needs.
 
 
 class PullRequest:
-    """`offset` moves on when a held request is woken by messages its filter does not want.
+    """A pull request that may wait.
 
-    `accept` takes a consume-queue unit's tags code, `verify` a whole record; None lets all pass.
+    `offset` moves on if the new messages do not match the filter. `accept` filters by the tags code
+    of a consume queue unit, `verify` by the whole record; None lets all messages pass.
     """
 
     __slots__ = (
@@ -219,7 +227,7 @@ class PullRequest:
         self.session = session
         self.opaque = opaque
         self.binary = False
-        """Whether the request came with a binary header, as its answer then must."""
+        """Whether the request had a binary header; its answer then needs one too."""
         self.group = group
         self.topic = topic
         self.queue_id = queue_id
@@ -231,6 +239,7 @@ class PullRequest:
         self.group_sys_flag = 0
         self.suggested_broker = 0
         self.slow_broker = 0
-        """The replica suggested to who reads what lies far back; 0 is the master."""
+        """Id of the broker that is suggested to a client that reads old messages; 0 is the
+        master."""
         self.deadline = 0
-        """Monotonic ms until which it may be held; 0 when it may not."""
+        """Monotonic ms until which the request may wait; 0 means that it must not wait."""

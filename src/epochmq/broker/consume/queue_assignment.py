@@ -1,7 +1,7 @@
-"""The queues of one client, as the broker shares them out.
+"""Queue assignment: which queues one client of a consumer group gets (rebalance by the broker).
 
-Only by what this broker sees: its own connections are the members. None says "skip this round",
-which is not the same as "you have none".
+The members of the group are the clients that are connected to this broker. The result None means
+"no answer, skip this round"; an empty list means "no queues".
 """
 
 from collections.abc import Collection, Sequence
@@ -11,10 +11,10 @@ from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.pop_bodies import MODE_POP, MessageRequestMode
 
 ANY_QUEUE = -1
-"""As a queue's number: all queues that the broker has of the topic."""
+"""Queue number that means all queues of the topic at a broker."""
 
 SERVED = (AVG, AVG_BY_CIRCLE)
-"""Strategies that a broker knows by name; for another one upstream answers as for no answer."""
+"""Strategies that the broker supports; for another one the result is None, as in RocketMQ."""
 
 
 def share(
@@ -24,7 +24,10 @@ def share(
     queues: Collection[MessageQueue],
     members: Collection[str],
 ) -> list[MessageQueue] | None:
-    """What of `queues` is the share of `client` among `members`, sorted."""
+    """Return the queues for `client` among the group's `members`, sorted.
+
+    None if the strategy is unknown, or if there are no queues or no members.
+    """
     if strategy_name not in SERVED or not queues or not members:
         return None
     ordered, ids = sorted(queues), sorted(members)
@@ -41,13 +44,16 @@ def _popped(
     queues: Sequence[MessageQueue],
     members: Sequence[str],
 ) -> set[MessageQueue]:
-    """With POP a queue may be several clients': all of them, or each with its next neighbours."""
+    """Return the queues for a client that uses POP; several clients may share a queue.
+
+    A client gets all queues, or its own queues and those of the next `sharing` members.
+    """
     if sharing <= 0 or sharing >= len(members) - 1:
         return {MessageQueue(queue.topic, queue.broker_name, ANY_QUEUE) for queue in queues}
     if client not in members:
         return set()
     place = members.index(client)
     if len(members) > len(queues):
-        return {queues[place % len(queues)]}  # so that nobody is without
+        return {queues[place % len(queues)]}  # so that each member has a queue
     sharers = [members[(place + step) % len(members)] for step in range(sharing + 1)]
     return {queue for member in sharers for queue in strategy(member, queues, members)}

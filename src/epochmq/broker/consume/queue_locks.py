@@ -1,11 +1,12 @@
-"""Queue locks: at most one client of a group holds a queue, for 60 s at a time.
+"""Queue locks: at most one client of a consumer group holds a queue, for 60 s at a time.
 
-The owner is the client id, not the connection: a consumer that reconnects keeps its locks.
+RocketMQ's RebalanceLockManager. The owner is the client id, not the connection: a consumer that
+reconnects keeps its locks.
 
-In strict mode a lock is this broker's vote (ADR 0052). A vote outlives a crash, for one that is
-forgotten could be given twice: who owns what is saved before it is answered, and after a start
-every owner has a whole life again, because nobody can tell how long the broker was away.
-Renewals need no saving then.
+In strict mode a lock is this broker's vote (ADR 0052). A vote must survive a crash, because a lost
+vote could be given twice. So the owners are saved before a request is answered. After a start each
+owner has a full lease again, because nobody knows how long the broker was down; so renewals need
+not be saved.
 """
 
 from collections.abc import Iterable
@@ -19,16 +20,16 @@ from epochmq.model.topic import MessageQueue
 
 LIFE_MS = 60_000
 VOTE_LIFE_MS = 65_000
-"""A client may believe for 60 s after an answer that took 1 s that it holds the lock; what is left
-allows clocks to run at rates that differ by 6 per cent (INV-31)."""
+"""Lifetime (ms) of a vote. A client assumes for 60 s after an answer, which may take 1 s, that it
+holds the lock. The rest allows for clock rates that differ by 6 per cent (INV-31)."""
 
 
 NOBODY = ""
-"""The asker of a lock that no member asked for: a client's own question, or a Java member's."""
+"""The asker if no EpochMQ group member asked: the client itself did, or a Java member."""
 
 
 class Attempt(NamedTuple):
-    """One question for votes: who asked, and a number that rises with each of its questions."""
+    """One request for votes: the member that asks, and its rising request number."""
 
     asker: str
     number: int
@@ -36,21 +37,24 @@ class Attempt(NamedTuple):
 
 @dataclass(slots=True)
 class _Lease:
-    """What one asker had this broker promise."""
+    """The promise that this broker gave to one asker."""
 
     until_ms: int
     number: int | None
-    """Of its last question; None for one that was read from the file: renewals are not saved, so
-    nothing that can arrive is known to be later, and nothing frees it before it is renewed."""
+    """Number of the asker's last request. None if the lease was read from the file: renewals are
+    not saved, so no arriving request is known to be later, and none can end the lease before it is
+    renewed."""
     before_ms: int = 0
-    """Until when it ran before that question; 0 when it did not."""
+    """End of the lease before that request (monotonic ms); 0 if there was none."""
 
 
 @dataclass(slots=True)
 class _Held:
-    """Who holds a queue, and by whom it was asked for. A client that changed brokers holds it by
-    both until the first one's lease runs out: what it once asked that one for, to lock and to
-    unlock, may be carried out late, and must not end what the other one promised (ADR 0054)."""
+    """The client that holds a queue, and the leases by asker.
+
+    A client that changed brokers has a lease by both askers until the first lease ends. Delayed
+    requests of the first asker must not end the lease of the second one (ADR 0054).
+    """
 
     client_id: str
     leases: dict[str, _Lease]
@@ -61,7 +65,7 @@ class _Held:
 
 
 class _LockRow(msgspec.Struct, rename="camel"):
-    """One lock as it is saved."""
+    """One lock in the file."""
 
     group: str
     topic: str
@@ -76,17 +80,20 @@ class _LocksFile(msgspec.Struct):
 
 
 class QueueLocks:
-    """Locks by group and queue; `now` is monotonic milliseconds, `start_ms` that of the start."""
+    """Locks by group and queue.
+
+    `now` is monotonic ms; `start_ms` is the monotonic time of the start.
+    """
 
     file = "config/queueLocks.json"
-    """EpochMQ's own, and kept in strict mode only."""
+    """EpochMQ only; written in strict mode only."""
 
     def __init__(self, *, life_ms: int = LIFE_MS, start_ms: int = 0) -> None:
         self.life_ms = life_ms
         self._start_ms = start_ms
         self._groups: dict[str, dict[MessageQueue, _Held]] = {}
         self.dirty = False
-        """Somebody became an owner since the last save."""
+        """Whether an owner or an asker was added since the last save."""
 
     def lock(
         self,
@@ -96,7 +103,7 @@ class QueueLocks:
         now: int,
         attempt: Attempt | None = None,
     ) -> list[MessageQueue]:
-        """Take or renew each of `queues`; those that `client_id` holds now."""
+        """Lock or renew each of `queues`; return those that `client_id` holds now."""
         held = self._groups.setdefault(group, {})
         granted = [
             queue for queue in queues if self._lock_queue(held, queue, client_id, now, attempt)
@@ -136,7 +143,7 @@ class QueueLocks:
             return True
         lease.before_ms = lease.until_ms if lease.until_ms >= now else 0
         lease.until_ms = now + self.life_ms
-        # Questions of one asker may arrive in another order than they were asked in.
+        # Requests of one asker may arrive out of order.
         lease.number = max(lease.number or 0, number)
         return True
 
@@ -148,8 +155,10 @@ class QueueLocks:
         now: int,
         attempt: Attempt,
     ) -> None:
-        """A majority without this broker's vote gave `queues` to the client: the vote it has for
-        somebody else stands for nothing any more."""
+        """Follow a majority that gave `queues` to the client without this broker's vote.
+
+        A vote of this broker for another client is void.
+        """
         held = self._groups.get(group, {})
         for queue in queues:
             if queue in held:
@@ -160,7 +169,7 @@ class QueueLocks:
     def undo_locks(
         self, group: str, queues: Iterable[MessageQueue], client_id: str, attempt: Attempt
     ) -> None:
-        """Undo what `attempt` did: who held before holds as long as before, others no more."""
+        """Undo the locks of `attempt`: restore the end of an earlier lease, remove a new one."""
         held = self._groups.get(group, {})
         for queue in queues:
             lock = held.get(queue)
@@ -183,10 +192,10 @@ class QueueLocks:
         client_id: str,
         attempt: Attempt | None = None,
     ) -> int:
-        """Give back those of `queues` that `client_id` owns; how many are free now.
+        """Unlock those of `queues` that `client_id` owns; return how many are free now.
 
-        With an attempt only what the same asker had asked for before: news that come late must not
-        free a lock that was taken since, nor one that was taken by way of another (INV-31).
+        With an attempt, only leases that the same asker requested earlier are ended: a delayed
+        request must not free a later lock, nor a lock by another asker (INV-31).
         """
         held = self._groups.get(group)
         if held is None:
@@ -205,26 +214,26 @@ class QueueLocks:
         return freed
 
     def leave(self, group: str, client_id: str) -> int:
-        """The client left the group for good: give back all that it holds there; how many."""
+        """Unlock all queues of a client that left the group; return how many."""
         held = self._groups.get(group, {})
         own = [queue for queue, lock in held.items() if lock.client_id == client_id]
         return self.unlock(group, own, client_id)
 
     def owner(self, group: str, queue: MessageQueue, now: int) -> str | None:
-        """Who holds the queue at `now`."""
+        """Return the id of the client that holds the queue at `now`; None if none does."""
         lock = self._groups.get(group, {}).get(queue)
         return lock.client_id if lock is not None and lock.until_ms >= now else None
 
     def another_holds(self, group: str, queue: MessageQueue, client_id: str, now: int) -> bool:
-        """Whether this broker knows that the queue is somebody else's at `now`."""
+        """Return whether another client holds the queue at `now`, as far as this broker knows."""
         return self.owner(group, queue, now) not in (None, client_id)
 
     def any_live(self, group: str, now: int) -> bool:
-        """Whether the group holds any lock: then it consumes in order."""
+        """Return whether the group holds any lock; if so, it consumes in order."""
         return any(lock.until_ms >= now for lock in self._groups.get(group, {}).values())
 
     def expire(self, now: int) -> int:
-        """Forget locks that ran out; how many. Only to save memory: they hold nobody off."""
+        """Remove expired locks to save memory; return how many. They have no effect anyway."""
         gone = 0
         for group in list(self._groups):
             held = self._groups[group]
@@ -239,10 +248,10 @@ class QueueLocks:
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
 
-    # Its file --------------------------------------------------------------------------------
+    # The file --------------------------------------------------------------------------------
 
     def encode(self) -> bytes:
-        """Who owns what: `{"locks": [{"group", "topic", ..., "clientId", "askers"}]}`."""
+        """Encode the owners: `{"locks": [{"group", "topic", ..., "clientId", "askers"}]}`."""
         rows = [
             _row(group, queue, lock)
             for group, held in self._groups.items()
@@ -264,7 +273,7 @@ def _row(group: str, queue: MessageQueue, lock: _Held) -> _LockRow:
 
 
 def _end(held: dict[MessageQueue, _Held], queue: MessageQueue, asker: str) -> None:
-    """End one asker's lease, and the lock with the last one."""
+    """End the lease of one asker; the last lease also ends the lock."""
     leases = held[queue].leases
     del leases[asker]
     if not leases:

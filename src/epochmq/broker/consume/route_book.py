@@ -1,8 +1,8 @@
-"""Where the queues of topics are, on all brokers: asked of the name servers and kept fresh.
+"""Route cache: the readable queues of topics on all brokers, as the name servers report them.
 
-A broker shares out the queues of other brokers as well, so it needs routes as a client does. A
-topic is asked for when somebody first wants it, again every poll interval, and forgotten when
-nobody wanted it for some time. An old route is better than none.
+A broker also assigns queues of other brokers to clients, so it needs routes like a client. A topic
+is queried at its first use and again every poll interval; it is forgotten when it was not used for
+some time. An old route is used while no newer one is available.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from epochmq.model.topic import MessageQueue
 
 Queues = tuple[MessageQueue, ...]
 Waiter = Callable[[Queues | None], None]
-"""Told the queues; None when they are not known and could not be found out."""
+"""Callback that gets the queues; None if they are unknown."""
 
 UNWANTED_MS = 600_000
-"""A topic that nobody asked for in this time is forgotten."""
+"""A topic that was not used for this time (ms) is forgotten."""
 
 RETRY_MS = 1_000
-"""After a failure, or for a topic that no name server knows."""
+"""Pause (ms) after a failure, or for a topic that no name server knows."""
 
 
 @dataclass(slots=True)
@@ -32,14 +32,17 @@ class _BookTopic:
 
 
 class RouteBook:
-    """Queues by topic; `now` is monotonic ms."""
+    """The queues of each topic in use; `now` is monotonic ms."""
 
     def __init__(self, poll_ms: int) -> None:
         self._poll_ms = poll_ms
         self._topics: dict[str, _BookTopic] = {}
 
     def find(self, topic: str, now: int, waiter: Waiter) -> None:
-        """Tell `waiter` the queues of `topic`: now when they are known, else once they came."""
+        """Pass the queues of `topic` to `waiter`: at once if they are known, otherwise later.
+
+        `waiter` gets None at once after a recent failure, or if too many topics are watched.
+        """
         known = self._topics.get(topic)
         if known is None:
             if len(self._topics) >= limits.ROUTES_WATCHED_MAX:
@@ -55,7 +58,7 @@ class RouteBook:
             waiter(None)  # it failed a moment ago
 
     def due(self, now: int) -> list[str]:
-        """Topics to ask the name servers for now; each is to be `came` or `failed` then."""
+        """Return the topics to query now; call `came` or `failed` for each with the result."""
         self._forget(now)
         found = []
         for topic, known in self._topics.items():
@@ -65,7 +68,7 @@ class RouteBook:
         return found
 
     def came(self, topic: str, queues: Queues, now: int) -> None:
-        """A name server told the queues of `topic`; none means that it does not know the topic."""
+        """Take the queues of `topic` from a name server; empty means that the topic is unknown."""
         known = self._topics.get(topic)
         if known is None:
             return
@@ -73,7 +76,7 @@ class RouteBook:
         self._finish_lookup(known, now + (self._poll_ms if queues else RETRY_MS))
 
     def failed(self, topic: str, now: int) -> None:
-        """No name server answered: what was known stays."""
+        """Note that no name server answered; known queues stay."""
         known = self._topics.get(topic)
         if known is not None:
             self._finish_lookup(known, now + RETRY_MS)

@@ -1,4 +1,4 @@
-"""Asks the name servers for the routes that the broker's clients want shares of."""
+"""Route queries: asks the name servers for topic routes, for queue assignment to clients."""
 
 import logging
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class RouteWatch:
-    """Ticked by the broker; `find` is what handlers call."""
+    """Runs the route queries of a `RouteBook`; request handlers call `find`."""
 
     def __init__(self, core: RouteBook, peers: Peers, addresses: list[str], clock: Clock) -> None:
         self.core = core
@@ -29,13 +29,13 @@ class RouteWatch:
         self._calls = TaskSet()
 
     def find(self, topic: str, waiter: Waiter) -> None:
-        """`RouteBook.find`; what has to be asked for is asked for at once."""
+        """Report the queues of `topic` to `waiter`, as `RouteBook.find`; query at once if due."""
         now = self._clock.now_ms()
         self.core.find(topic, now, waiter)
         self.tick(now)
 
     def tick(self, now: int) -> None:
-        """Start the questions that are due; each runs by itself."""
+        """Start the route queries that are due; each runs in its own task."""
         for topic in self.core.due(now):
             self._calls.spawn(self._ask(topic))
 
@@ -43,7 +43,7 @@ class RouteWatch:
         return self.core.next_deadline()
 
     async def close(self) -> None:
-        """Ask no more; who still waits goes with its connection."""
+        """Stop all queries; requests that still wait are not answered."""
         await self._calls.close()
         await self._peers.close()
 
@@ -75,7 +75,7 @@ class RouteWatch:
 
 
 def readable(topic: str, route: TopicRouteData) -> Queues:
-    """Every queue of the route that may be read."""
+    """Return every readable queue of the route."""
     return tuple(
         MessageQueue(topic, data.broker_name, queue_id)
         for data in route.queue_datas

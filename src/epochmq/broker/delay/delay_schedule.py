@@ -1,13 +1,14 @@
-"""How far each delay level is delivered, what is due, and when to look again.
+"""Delay levels: the progress of each level, which messages are due, and when to read again.
 
-Level n's messages are queue n-1 of SCHEDULE_TOPIC_XXXX; their consume-queue units carry the deliver
-time (wall ms) as tagsCode, rising within a level. `progress` is the queue
-offset of the next message to deliver. It moves only when the internal writer has acknowledged the
-delivery, never on the attempt: a failed delivery is tried again and never skipped (rocketmq#9249),
-and a crash in between delivers twice rather than not at all.
+This is the pure core of RocketMQ's ScheduleMessageService. The messages of level n are in queue n-1
+of SCHEDULE_TOPIC_XXXX. Their consume queue units contain the deliver time (wall ms) as tagsCode,
+rising within a level. `progress` is the queue offset of the next message to deliver. It moves only
+when the internal writer has acknowledged the delivery. So a failed delivery is tried again and
+never skipped (rocketmq#9249), and after a crash a message may be delivered twice, but is not lost.
 
-Pure: wall time comes in, looks to take come out. The shell reads a level's next units, hands their
-deliver times to `found`, delivers as many as it says, and reports `delivered` or `failed`.
+The module is pure: inputs are wall times, outputs are the levels to read. The driver
+(`delivery.py`) reads the next units of a level, passes their deliver times to `found`, delivers as
+many as it returns, and reports `delivered` or `failed`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,25 +23,29 @@ from epochmq.store.append import CLOCK_STEP_MS
 from epochmq.wire import json_tolerant
 
 AHEAD_MS = CLOCK_STEP_MS
-"""Deliver times come from store times, which wait for a wall clock that went back by so much."""
+"""Deliver times are based on store times, which may be ahead of the wall clock by this (ms) after
+the clock went back."""
 
 AT_ONCE = 0
-"""A wall time to look at that is past, also for a clock that is set back in between."""
+"""Wall time for "read now"; it is in the past even after the clock was set back."""
 
 RETRY_MS = 1000
-"""First pause after a failed delivery; doubles up to `RETRY_MAX_MS`."""
+"""First pause (ms) after a failed delivery; it is doubled up to `RETRY_MAX_MS`."""
 
 RETRY_MAX_MS = 10_000
 
 
 BATCH_FIRST, BATCH_MAX = 32, 256
-"""Deliveries at once of a level: at first, and at most. Each full batch that is held doubles the
-next; one that is refused quarters it: part of it may have been taken, and what is under way when
-the role changes comes twice (INV-27)."""
+"""First and largest batch size of a level, in messages. A full batch that is stored doubles the
+next. A refused batch quarters it: a part may have been stored, and messages in flight at a role
+change are delivered twice (INV-27)."""
 
 
 class ReadUnits(NamedTuple):
-    """Read up to `most` units of `level` from `queue_offset` on and report them by `found`."""
+    """A request to read up to `most` units of `level` from `queue_offset` on.
+
+    The driver reports their deliver times with `Schedule.found`.
+    """
 
     level: int
     queue_offset: int
@@ -48,7 +53,8 @@ class ReadUnits(NamedTuple):
 
 
 class Level:
-    """One level: its progress and when to look at it again (None: when something arrives)."""
+    """State of one level. `look_at` is when to read it again (wall ms); None: when a message
+    arrives."""
 
     __slots__ = ("batch", "busy", "delay_ms", "failures", "look_at", "progress")
 
@@ -62,40 +68,43 @@ class Level:
 
 
 def _is_time(level: Level, look_at: int, wall: int) -> bool:
-    """A time further away than any that was ever set means that the clock went back."""
+    """Return whether the level is due to be read.
+
+    A time further away than any valid time means that the clock went back, so it counts as due.
+    """
     furthest = max(level.delay_ms, RETRY_MAX_MS) if level.failures else level.delay_ms
     return look_at <= wall or look_at > wall + furthest + AHEAD_MS
 
 
 class Schedule:
-    """Progress of all levels; levels count from 1."""
+    """Progress of all delay levels; levels are numbered from 1."""
 
     def __init__(self, delays_ms: Sequence[int], progress: Mapping[int, int] | None = None) -> None:
         self._levels = {number: Level(delay) for number, delay in enumerate(delays_ms, start=1)}
         self.restore(progress or {})
         self.updates = 0
-        """Counts moves of progress; what is written to the file follows it."""
+        """Counts changes of the progress; `DelayOffsets` compares it to decide when to save."""
 
     @property
     def level_max(self) -> int:
         return len(self._levels)
 
     def progress(self) -> dict[int, int]:
-        """Next queue offset to deliver by level."""
+        """Return the next queue offset to deliver, by level."""
         return {number: level.progress for number, level in self._levels.items()}
 
     def restore(self, progress: Mapping[int, int]) -> None:
-        """Take over a saved progress; levels it does not name start at the queue's beginning."""
+        """Load a saved progress; levels that it does not contain start at queue offset 0."""
         for number, level in self._levels.items():
             level.progress = max(0, progress.get(number, 0))
 
     def let_go(self) -> None:
-        """Another role: nobody reports any more what became of deliveries under way."""
+        """Mark all levels as not busy, because the role changed and no outcome is reported."""
         for level in self._levels.values():
             level.busy = False
 
     def advance(self, progress: Mapping[int, int]) -> int:
-        """Take what another broker has delivered further; how many levels that are."""
+        """Take over larger offsets of another broker; return how many levels moved."""
         ahead = [
             (level, progress[number])
             for number, level in self._levels.items()
@@ -107,19 +116,22 @@ class Schedule:
         return len(ahead)
 
     def look_again(self) -> None:
-        """Look at every level at the next occasion: another role, other progress."""
+        """Make every level due, because the role or the progress has changed."""
         for level in self._levels.values():
             level.look_at = AT_ONCE
 
     def level_for(self, wanted: int) -> int:
-        """The level a message gets that asks for `wanted` (> 0): too high means the highest."""
+        """Return the level for a message that asks for `wanted` (> 0), at most the highest."""
         return min(wanted, self.level_max)
 
     def delay_ms(self, number: int) -> int:
         return self._levels[number].delay_ms
 
     def clamp(self, number: int, low: int, high: int) -> None:
-        """Bring the progress into the queue's bounds, after a load or when retention cut it."""
+        """Limit the progress to the queue's bounds `low` and `high`.
+
+        Call it after a load, or when retention has deleted messages.
+        """
         level = self._levels[number]
         progress = min(max(level.progress, low), high)
         if progress != level.progress:
@@ -127,7 +139,7 @@ class Schedule:
             self.updates += 1
 
     def looks(self, wall: int) -> list[ReadUnits]:
-        """Levels to look at now; each stays out of the list until reported."""
+        """Return the levels to read now; a level with a delivery in flight is left out."""
         return [
             ReadUnits(number, level.progress, level.batch)
             for number, level in self._levels.items()
@@ -135,10 +147,11 @@ class Schedule:
         ]
 
     def found(self, number: int, deliver_walls: Sequence[int], wall: int) -> int:
-        """How many of the units read from the progress on are to be delivered now.
+        """Return how many of the units read at the progress are to be delivered now.
 
-        A deliver time further away than the level's delay, and `AHEAD_MS`, means that the clock was
-        set back, or that the levels were changed: such a message is due at once, as in RocketMQ.
+        `deliver_walls` are their deliver times (wall ms). A time further away than the delay of the
+        level plus `AHEAD_MS` means that the clock was set back or the levels were changed; as in
+        RocketMQ, such a message is due at once. The level is busy until the result is reported.
         """
         level = self._levels[number]
         check(not level.busy, "schedule: one delivery at a time for a level")
@@ -151,7 +164,7 @@ class Schedule:
         return count
 
     def due(self, number: int, deliver_walls: Sequence[int], wall: int) -> int:
-        """As `found`, but only asked."""
+        """Return the same count as `found`, without changing the level."""
         latest = wall + self._levels[number].delay_ms + AHEAD_MS
         for count, deliver_wall in enumerate(deliver_walls):
             if wall < deliver_wall <= latest:
@@ -159,7 +172,7 @@ class Schedule:
         return len(deliver_walls)
 
     def delivered(self, number: int, next_offset: int) -> None:
-        """The internal writer has acknowledged everything before `next_offset`."""
+        """Report that the internal writer has acknowledged everything before `next_offset`."""
         level = self._levels[number]
         check(next_offset > level.progress, "schedule: progress only rises by a delivery")
         if next_offset - level.progress >= level.batch:
@@ -170,7 +183,7 @@ class Schedule:
         self.updates += 1
 
     def failed(self, number: int, wall: int) -> None:
-        """The delivery at the progress was refused: the same one again, a little later."""
+        """Report that the delivery was refused; it is tried again after a pause."""
         level = self._levels[number]
         level.batch = max(level.batch // 4, 1)
         level.busy = False
@@ -178,16 +191,17 @@ class Schedule:
         level.failures += 1
 
     def arrived(self, number: int) -> None:
-        """The level has a new message; an idle level looks when it is due.
+        """Report a new message of a level; an idle level is read at once.
 
-        Not a delay from now on: it may have come into the log long before replicas had it.
+        It does not wait for the delay first: the message may have been in the log for long before
+        it became readable.
         """
         level = self._levels.get(number)
         if level is not None and level.look_at is None:
             level.look_at = AT_ONCE
 
     def next_deadline(self) -> int | None:
-        """Earliest wall time at which `looks` answers something."""
+        """Return the earliest wall time (ms) at which `looks` returns a level; None if none."""
         waiting = [
             level.look_at
             for level in self._levels.values()
@@ -204,11 +218,14 @@ class Schedule:
 
 
 # Delay offsets -------------------------------------------------------------------------------
-# config/delayOffset.json: how far each delay level is delivered.
+# config/delayOffset.json: the progress of each delay level.
 
 
 class DelayOffsets:
-    """The file's view of a `Schedule`; its version steps once in `version_step` deliveries."""
+    """Saves and copies the progress of a `Schedule`.
+
+    The version steps once for every `version_step` changes of the progress.
+    """
 
     file = "config/delayOffset.json"
 
@@ -228,35 +245,35 @@ class DelayOffsets:
         self._saved = self.schedule.updates - int(value)
 
     def step_version(self, wall: int) -> None:
-        """Called now and then; replicas compare the version before they copy the table."""
+        """Step the version as often as the deliveries require; replicas compare the version."""
         steps = self.schedule.updates // self.version_step
         while self._stepped < steps:  # RocketMQ steps at the delivery itself, so as often as this
             self._stepped += 1
             self.version = self.version.next_version(wall)
 
     def content(self) -> dict[str, Any]:
-        """The shape of the file and of GET_ALL_DELAY_OFFSET's body; levels count from 1."""
+        """Return the content of the file and of GET_ALL_DELAY_OFFSET; levels count from 1."""
         return {"dataVersion": self.version, "offsetTable": self.schedule.progress()}
 
     def encode(self) -> bytes:
         return json_tolerant.dumps(self.content())
 
     def load(self, content: dict[str, Any]) -> None:
-        """Take over the file's progress; the caller clamps it to the queues afterwards."""
+        """Load the progress from the file; the caller clamps it to the queues afterwards."""
         table, self.version = _read(content)
         self.schedule.restore(table)
 
     def follow(self, content: dict[str, Any]) -> None:
-        """Take a master's table over; a level that is further here stays (INV-29)."""
+        """Take over the table of the master; a level that is further here stays (INV-29)."""
         table, version = _read(content)
         self.version = max(version, self.version)
         self.schedule.advance(table)
         self.dirty = True
 
     def merge(self, content: dict[str, Any], wall: int) -> int:
-        """Take from another replica the levels that it has delivered further; how many levels.
+        """Take over levels that another replica has delivered further; return how many.
 
-        The version steps past both; the caller clamps as after a load.
+        The new version is higher than both. The caller clamps the progress afterwards.
         """
         table, version = _read(content)
         self.version = max(version, self.version).next_version(wall)

@@ -1,4 +1,4 @@
-"""A message on its way into the delay topic, and restored on its way out."""
+"""Delayed messages: conversion into messages of the delay topic, and back for delivery."""
 
 import msgspec
 
@@ -22,9 +22,10 @@ _QUEUE_ID_DIGITS_MAX = 9
 
 
 def delay(draft: Draft, level: int) -> Draft:
-    """`draft` as it waits: in queue level-1 of the delay topic, its real place in properties.
+    """Convert `draft` into a message of the delay topic, in queue `level` - 1.
 
-    The store makes the deliver time of the unit from its own store time.
+    The real topic and queue are added to the properties. The store calculates the deliver time in
+    the consume queue unit from the store time.
     """
     real = f"{REAL_TOPIC}\x01{draft.topic}\x02{REAL_QID}\x01{draft.queue_id}".encode()
     return msgspec.structs.replace(
@@ -37,17 +38,17 @@ def delay(draft: Draft, level: int) -> Draft:
 
 
 def index_keys(properties: dict[str, str]) -> tuple[str, ...]:
-    """The keys a message is found by, UNIQ_KEY first."""
+    """Return the keys of a message for the key index, UNIQ_KEY first."""
     uniq = properties.get(UNIQ_KEY)
     keys = tuple([key for key in properties.get(KEYS, "").split(KEYS_SEPARATOR) if key])
     return (uniq, *keys) if uniq else keys
 
 
 def restore(message: StoredMessage) -> Draft | None:
-    """The message to deliver, or None when it says no place where it could go.
+    """Make the message to deliver; None without a valid real topic and queue.
 
-    Born time and host stay, and DELAY, REAL_TOPIC and REAL_QID stay in the stored properties, as
-    RocketMQ has it: it is the way through the internal writer that does not delay a second time.
+    As in RocketMQ, the born time and host, and the properties DELAY, REAL_TOPIC and REAL_QID stay.
+    The message is not delayed again, because the internal writer delays no message.
     """
     properties = message.properties
     topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QID, "0")

@@ -1,5 +1,7 @@
-"""Delivers what the schedule says is due: reads the delay topic, puts through the internal
-writer."""
+"""Delivery of delayed messages: reads due messages of the delay topic and writes them again.
+
+This is the driver of `delay_schedule.Schedule`. It writes through the internal writer.
+"""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -22,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class DelayQueues(Protocol):
-    """What delivery needs of the store."""
+    """The part of the store that the delivery uses."""
 
     def read_queue(
         self,
@@ -45,7 +47,7 @@ class DelayQueues(Protocol):
 
 
 class Delivery:
-    """The driver of one `Schedule`; ticked with the wall clock, holds no progress of its own."""
+    """Drives one `Schedule`; called with the wall clock (ms). It has no progress of its own."""
 
     def __init__(
         self, schedule: Schedule, store: DelayQueues, internal_writer: InternalWriter
@@ -55,33 +57,33 @@ class Delivery:
         self._internal_writer = internal_writer
         self._discarded = 0
         self._tenure = 0
-        """Counts roles: what was put in an earlier one moves no progress of this one."""
+        """Counts role changes: the outcome of a put from an earlier role moves no progress."""
 
     def clamp(self) -> None:
-        """After a load: bring every level's progress into what its queue holds."""
+        """Limit the progress of every level to the bounds of its queue; call it after a load."""
         for number in range(1, self._schedule.level_max + 1):
             low, high = self._store.queue_bounds(SCHEDULE_TOPIC, number - 1)
             self._schedule.clamp(number, max(low, 0), max(high, 0))
 
     def role_changed(self) -> None:
-        """The outcome of what is under way comes too late: the progress may be another's by then.
+        """Ignore the outcomes of deliveries in flight, because the role has changed.
 
-        Whoever delivers next delivers that again, rather than not at all.
+        The next broker that delivers may deliver those messages again; none is lost.
         """
         self._tenure += 1
         self._schedule.let_go()
 
     def arrived(self, queue_id: int) -> None:
-        """The store has a new message in a queue of the delay topic."""
+        """Report a new message in queue `queue_id` of the delay topic."""
         self._schedule.arrived(queue_id + 1)
 
     def tick(self, wall: int) -> None:
-        """Deliver what is due; at most one batch of each level, so that a tick stays short."""
+        """Deliver due messages, at most one batch of each level, so that a tick stays short."""
         for look in self._schedule.looks(wall):
             self._look(look, wall)
 
     def next_deadline(self) -> int | None:
-        """Wall time of the next tick that does something."""
+        """Return the wall time (ms) of the next tick that has work; None without work."""
         return self._schedule.next_deadline()
 
     def statistics(self) -> dict[str, int]:
@@ -112,7 +114,7 @@ class Delivery:
             self._deliver(level, [record.decode(raw) for raw in found.chunks[:due]], wall)
 
     def _remake(self, look: ReadUnits, wall: int) -> bool:
-        """Deliver those at the front that the native code makes; False: there are none."""
+        """Deliver the first due messages with native code; return False if it makes none."""
         level, at, most = look
         units = self._store.units(SCHEDULE_TOPIC, level - 1, at, most)
         deliver_walls = [deliver_wall for _, _, deliver_wall in units]
@@ -149,7 +151,7 @@ class Delivery:
         return True
 
     def _nothing(self, look: ReadUnits, found: ReadResult, wall: int) -> None:
-        """No message at the progress: the queue ends there, or retention took what was there."""
+        """Handle a read without messages: the end of the queue, a gap, or damage."""
         level, at, _ = look
         if found.status is GetStatus.DAMAGED:
             self._schedule.failed(level, wall)  # again a little later: it may be repaired by then

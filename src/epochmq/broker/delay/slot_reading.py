@@ -1,8 +1,9 @@
-"""Collects the units of one slot in their order, a bounded piece at a time: it may hold a million.
+"""Reads the units of one timer wheel slot in delivery order, a limited piece at a time.
 
-A chain is walked from its newest unit back. What joins the slot meanwhile is newer than where the
-walk began; it is walked to afterwards, until nothing joined. Each piece is sorted by itself; then
-the pieces are merged, the shortest first. Sorting all at once would stop the broker for a second.
+A slot may hold a million units; sorting them all at once would stop the broker for a second. The
+chain of a slot is read from its newest unit backwards. Units that join meanwhile are newer than the
+start of that walk, so a further walk reads them, until none has joined. Each piece is sorted by
+itself, then the pieces are merged pairwise, the oldest pieces first.
 """
 
 from array import array
@@ -13,19 +14,19 @@ from epochmq.store.timer.timer_files import SlotLink, TimerFiles
 from epochmq.store.timer.wheel import DELETE, ROLL, Unit
 
 MERGED_PER_READ = 16
-"""Units that are merged for each that would be collected: what takes about as long."""
+"""Number of units that are merged in about the time of collecting one unit."""
 
 
 def takes_back(unit: Unit | SlotLink) -> bool:
-    """Whether this one cancels others now, and is not only on its way there."""
+    """Return whether the unit is a cancellation that takes effect now, not one that rolls."""
     return bool(unit.magic & DELETE) and not unit.magic & ROLL
 
 
 class SlotReading:
-    """8 bytes a unit; `TimerDamaged` from `read` when the chain breaks.
+    """Collects and sorts the units of one slot; needs 8 bytes for each unit.
 
-    `key_of` makes a number that sorts of a unit's time and position, and whether it rolls, or None
-    for one to leave out.
+    `key_of` returns the sort key of a unit from its time, its position and whether it rolls; None
+    leaves the unit out. `read` raises `TimerDamaged` if the chain is broken.
     """
 
     def __init__(
@@ -33,18 +34,18 @@ class SlotReading:
     ) -> None:
         self.slot_ms = slot_ms
         self.deletes: list[int] = []
-        """Positions of those that cancel others."""
+        """Timer log positions of the cancellations."""
         self._files = files
         self._key_of = key_of
         self._sorted: deque[array[int]] = deque()
         self._read_to = -1
-        """Everything up to this position is collected, once the walk is over."""
+        """All units up to this position are collected when the present walk is over."""
         self._walk_from = -1
         self._walk = iter(files.walk(slot_ms))
         self._over = self._merging = False
 
     def read(self, count: int) -> bool:
-        """Collect up to `count` more, or merge some; whether that is all."""
+        """Collect up to `count` more units, or merge some; return whether all are read."""
         if self._merging:
             return self._merge_on(count)
         self._merging = self._collect(count) and len(self._sorted) > 1
@@ -65,7 +66,7 @@ class SlotReading:
         return self._over
 
     def keys(self) -> "array[int]":
-        """All, in order, once `read` has said so."""
+        """Return all sort keys in order; call it only after `read` has returned True."""
         return self._sorted[0] if self._sorted else array("Q")
 
     def _collect(self, count: int) -> bool:
@@ -96,7 +97,7 @@ class SlotReading:
         return self._walk_on(count, piece)
 
     def _merge(self) -> int:
-        """The two that have waited longest become one; how many units that was."""
+        """Merge the two oldest pieces into one; return how many units it has."""
         both = self._sorted.popleft().tolist()
         both += self._sorted.popleft()
         both.sort()  # two runs: no more than a merge
@@ -105,7 +106,11 @@ class SlotReading:
 
 
 def merged(readings: Sequence[SlotReading]) -> "array[int]":
-    """What several slots hold, in order; the first may hold many, the others only with a few."""
+    """Return the sort keys of several slots in order.
+
+    With more than one slot, all of them together should be few units, because they are sorted at
+    once.
+    """
     if len(readings) == 1:
         return readings[0].keys()
     keys = array("Q")

@@ -1,8 +1,9 @@
-"""A message for an exact time on its way into the timer topic, and out of it.
+"""Timed messages: conversion into messages of the timer topic, and back for delivery.
 
-In: TIMER_OUT_MS is the slot it hangs in, REAL_TOPIC and REAL_QID its real place. Out: as it came,
-with TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS. Of TIMER_DELAY_SEC, TIMER_DELAY_MS and TIMER_DELIVER_MS
-the first that is there counts, in that order; relative ones count from when the broker took it.
+In the timer topic, TIMER_OUT_MS is the slot of the message, and REAL_TOPIC and REAL_QID are its
+real topic and queue. The delivered message has TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS in addition.
+Of TIMER_DELAY_SEC, TIMER_DELAY_MS and TIMER_DELIVER_MS, the first that is present counts, in that
+order. Relative times count from the moment when the broker received the message.
 """
 
 from collections.abc import Mapping
@@ -41,12 +42,13 @@ _QUEUE_ID_DIGITS_MAX = 9
 _NUMBER_LENGTH_MAX = 20
 _PRECISION_MAX_MS = 1000
 _ROOM_BYTES = 128
-"""Properties that the broker adds later must fit as well."""
+"""Bytes reserved for properties that the broker adds later."""
 
 
 def deliver_wall(properties: Mapping[str, str], wall: int) -> int | None:
-    """When a message asks to be delivered, relative ones from `wall` on; None where it does not,
-    `ValueError` for what is no number of Java's long.
+    """Return the requested deliver time (wall ms); relative times count from `wall`.
+
+    None if the message is not timed. Raises `ValueError` if the value is no Java long.
     """
     for name, unit in ((TIMER_DELAY_SEC, 1000), (TIMER_DELAY_MS, 1)):
         if name in properties:
@@ -67,11 +69,12 @@ def _long(text: str) -> int:
 def timed(
     draft: Draft, wall: int, *, precision_ms: int, delay_max_sec: int
 ) -> tuple[Draft, int] | PutStatus | None:
-    """`draft` as it waits, and its slot's time; why not; None when it is simply not timed.
+    """Convert `draft` into a message of the timer topic; return it and its slot (wall ms).
 
-    A time that is past makes an ordinary message of it, as in RocketMQ, but a cancellation
-    illegal; so is one further away than `delay_max_sec`. One that has TIMER_OUT_MS was on a wheel
-    before.
+    Returns a `PutStatus` if the message is refused, and None if it is an ordinary message. As in
+    RocketMQ, a message with a past time is an ordinary message; a cancellation with a past time is
+    refused. A time further away than `delay_max_sec` is refused. A message with TIMER_OUT_MS was on
+    a wheel before and is an ordinary message.
     """
     properties = props.decode_bytes(draft.properties)
     if TIMER_OUT_MS in properties or draft.topic == TIMER_TOPIC:
@@ -107,9 +110,9 @@ def _encoded(properties: Mapping[str, str]) -> bytes:
 
 
 def recall_handle(draft: Draft, topic: str, broker_name: str, uniq_key: str) -> str:
-    """What takes a message back that waits in the timer topic; empty where nothing can.
+    """Return the recall handle of a message in the timer topic; empty if it cannot be recalled.
 
-    Its time is one that hangs in the same slot, as RocketMQ has it: TIMER_OUT_MS + 1.
+    As in RocketMQ, the time in the handle is TIMER_OUT_MS + 1, which belongs to the same slot.
     """
     out = props.find(draft.properties, TIMER_OUT_MS.encode())
     if out is None or is_retry_topic(topic):
@@ -118,17 +121,17 @@ def recall_handle(draft: Draft, topic: str, broker_name: str, uniq_key: str) -> 
 
 
 class WheelMessage(NamedTuple):
-    """What the wheel needs of a message in the timer topic."""
+    """The fields of a message in the timer topic that the timer wheel needs."""
 
     deliver_wall_ms: int
     topic_hash: int
     topic: str
     cancels: str
-    """TIMER_DEL_UNIQKEY, or empty."""
+    """TIMER_DEL_UNIQKEY: the message to cancel; empty for other messages."""
 
 
 def waiting(raw: memoryview) -> WheelMessage | None:
-    """Of a record of the timer topic; None when it says no time or no place, or is damaged."""
+    """Decode a record of the timer topic; None if it has no time, no topic, or is damaged."""
     if record.check(raw, 0, len(raw), crc=True) <= 0:
         return None
     properties = props.decode_bytes(record.properties_at(raw, 0))
@@ -141,10 +144,11 @@ def waiting(raw: memoryview) -> WheelMessage | None:
 
 
 def due_wall(properties: Mapping[str, str], store_wall_ms: int) -> int | None:
-    """The exact time of a message that waits, never before what its producer asked for.
+    """Return the exact deliver time (wall ms) of a waiting message; None if it has no valid time.
 
-    TIMER_OUT_MS alone says it to a slot. What is relative began no later than the store time of
-    the message's first copy; a later copy (TIMER_ROLL_TIMES) keeps to its slot's end.
+    The time is never before the time that the producer asked for. TIMER_OUT_MS gives only the slot.
+    A relative time began no later than the store time of the first copy of the message. A later
+    copy (TIMER_ROLL_TIMES) has another store time, so TIMER_OUT_MS plus 1 s is used for it.
     """
     try:
         out = _long(properties[TIMER_OUT_MS])
@@ -159,9 +163,10 @@ def due_wall(properties: Mapping[str, str], store_wall_ms: int) -> int | None:
 
 
 def names_of(message: StoredMessage) -> tuple[str, ...]:
-    """What a cancellation may call a message: by UNIQ_KEY, since 5.3.2 with the topic before it.
+    """Return the names by which a cancellation may refer to a message.
 
-    Only within one topic: who may send to one must not take back what waits for another.
+    A name contains the UNIQ_KEY, since 5.3.2 with the topic before it. Names are valid only within
+    one topic: a sender to one topic must not cancel messages of another topic.
     """
     key, topic = message.properties.get(UNIQ_KEY), message.properties.get(REAL_TOPIC, "")
     return () if key is None else tuple(f"{topic}\x01{name}{key}" for name in _forms(topic))
@@ -172,12 +177,15 @@ def _forms(topic: str) -> tuple[str, str, str]:
 
 
 def cancelled_name(waiting: WheelMessage) -> str:
-    """What a cancellation names, as one of `names_of`."""
+    """Return the name that a cancellation refers to, in the form of `names_of`."""
     return f"{waiting.topic}\x01{waiting.cancels}"
 
 
 def restore(message: StoredMessage, enqueued_ms: int, wall: int) -> Draft | None:
-    """The message to deliver; None when it says no place where it could go."""
+    """Make the message to deliver; None without a valid real topic and queue.
+
+    `enqueued_ms` and `wall` become TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS (wall ms).
+    """
     properties = message.properties
     topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QID, "0")
     if len(queue_id) > _QUEUE_ID_DIGITS_MAX or not queue_id.isdecimal():
@@ -190,7 +198,7 @@ def restore(message: StoredMessage, enqueued_ms: int, wall: int) -> Draft | None
 
 
 def roll(message: StoredMessage) -> Draft:
-    """The message once more for the timer topic: its time is beyond the window still."""
+    """Make a copy for the timer topic, because the deliver time is still beyond the window."""
     times = message.properties.get(TIMER_ROLL_TIMES, "0")
     rolled = int(times) + 1 if times.isascii() and times.isdecimal() and len(times) < 9 else 1
     kept = {**message.properties, TIMER_ROLL_TIMES: str(rolled), WAIT: "false"}

@@ -1,24 +1,27 @@
-"""What of the timer topic is on the wheel, what is due, and how far everything is delivered.
+"""Timer core: places timed messages on the timer wheel, and decides which are due for delivery.
 
-Time is cut into slots of `precision_ms`; a message hangs in the slot that holds its time, its upper
-end included. `read_ms` is the slot that is being delivered. Messages of an
-open slot go out each at its own time; the slot is over when its time is and the internal writer has
-acknowledged all of them (rocketmq#7927: what fails is tried again and never skipped). Slots whose
-time is over are opened together (`spans`): each put waits for replicas, and one put for each slot
-would never catch up where those take longer than a slot.
+This is the pure core of RocketMQ's TimerMessageStore. Time is divided into slots of `precision_ms`;
+a message is placed in the slot that contains its deliver time, the upper end included. `read_ms` is
+the slot that is being delivered. Each message of an open slot is delivered at its own time. The
+slot is over when its time is over and the internal writer has acknowledged all its messages
+(rocketmq#7927: a failed delivery is tried again and never skipped). Slots whose time is over are
+opened together (`spans`): each put waits for replicas, and with one put for each slot the timer
+could not catch up if replicas need longer than one slot.
 
-What survives, on the disk and at a replica, is the pair (`done_ms`, `covered`): of the messages
-before queue offset `covered` those with a time up to `done_ms` are delivered. It is taken only
-when nothing is under way, and stays before the time of any that came late and still waits. That
-time follows from the message alone (its own, or, too far away, its store time): every replica
-hangs it into the same slot. A message before `covered` whose time is done is skipped; one behind
-it is late and hangs in the open slot. When the clock goes back that slot lies ahead again, after
-the times of its late ones: until it is reached, `covered` stays where it is. The pair of before
-still holds for what it speaks of: it is kept, saved and copied as an older one. So is the pair of
-another broker that goes further than ours in one of its two only: both hold.
+The progress on the disk and at replicas is the pair (`done_ms`, `covered`): of the messages before
+queue offset `covered`, all with a time up to `done_ms` are delivered. The pair moves only when no
+put is in flight, and it stays before the time of any late message that still waits. The time of a
+message follows from the message alone (its deliver time, or, if that is too far away, a time based
+on its store time), so every replica places it in the same slot. A message before `covered` whose
+time is done is skipped; a message behind `covered` whose time is done is late, and is placed in the
+open slot. When the wall clock goes back, that slot is in the future again, later than the times of
+its late messages; until the slot is reached, `covered` does not move. The earlier pair remains
+valid, so it is kept, saved and copied as an older pair. A pair of another broker that is ahead in
+only one of the two values is kept in the same way.
 
-Pure: wall time, offsets and positions come in. The shell enqueues by `place` and `enqueued`, opens
-the slot that `wants` names, puts what `batch` gives and reports it by `settled`.
+The module is pure: inputs are wall times (ms), queue offsets and timer log positions. The driver
+enqueues with `place` and `enqueued`, opens the slot that `wants` returns, puts what `batch` returns
+and reports the outcomes with `batch_put`.
 """
 
 from array import array
@@ -32,15 +35,15 @@ from epochmq.store.timer.timer_checkpoint import OLDER_MAX, OlderProgress
 from epochmq.store.timer.wheel import DEFAULT, DELETE, ROLL
 
 RETRY_MS = 200
-"""First pause after a failed delivery; doubles up to `RETRY_MAX_MS`."""
+"""First pause (ms) after a failed delivery; it is doubled up to `RETRY_MAX_MS`."""
 RETRY_MAX_MS = 5_000
 BACK_MS = 2_000
-"""A wall clock that goes back by more than this takes `read_ms` with it."""
+"""If the wall clock goes back by more than this (ms), `read_ms` goes back too."""
 
 SPAN_SLOTS = 64
-"""Slots that are delivered together at most."""
+"""Limit of the slots that are delivered together."""
 SPAN_MS = 60_000
-"""What they cover at most: an order (`_key`) tells 65,535 ms apart."""
+"""Longest time (ms) that such slots cover: a sort key (`_key`) has 16 bits for the time."""
 
 _POSITION_BITS = 48
 _POSITION_MASK = (1 << _POSITION_BITS) - 1
@@ -48,7 +51,7 @@ _LATEST = (1 << 16) - 1
 
 
 class TimerPosition(NamedTuple):
-    """Where a message hangs: its slot, why (bits of the unit's magic), not before when."""
+    """Place of a message on the wheel: slot, magic bits of its unit, and time (wall ms)."""
 
     slot_ms: int
     magic: int
@@ -56,17 +59,17 @@ class TimerPosition(NamedTuple):
 
 
 class Put(NamedTuple):
-    """What hung when a batch was put."""
+    """State of the wheel when a batch was put."""
 
     cursor: int
     position: int
     """End of the timer log."""
     after: int | None
-    """Order of the first that waits behind the batch."""
+    """Sort key of the first message behind the batch; None if there is none."""
 
 
 class Timer:
-    """Progress of one broker's timer; positions are those of the timer log."""
+    """State and progress of one broker's timer; `position` values are timer log positions."""
 
     def __init__(self, precision_ms: int, window_slots: int) -> None:
         self.precision_ms = precision_ms
@@ -74,18 +77,18 @@ class Timer:
         self.read_ms = 0
         self.done_ms = 0
         self.cursor = 0
-        """Next queue offset of the timer topic to hang up."""
+        """Next queue offset of the timer topic to place on the wheel."""
         self.covered = 0
         self.position = 0
-        """End of the timer log when the wheel held exactly what is before `kept_cursor`."""
+        """End of the timer log when the wheel held exactly the messages before `kept_cursor`."""
         self.kept_cursor = 0
         self.is_open = False
         self._span_ms = precision_ms
-        """What the open slot covers, with those that were opened with it."""
+        """Time (ms) that the slots which are open together cover."""
         self._late_ms = 0
-        """The last slot that a late message was hung into; 0 when that slot is over."""
+        """The last slot in which a late message was placed; 0 when that slot is over."""
         self.updates = 0
-        """Counts moves of what must be saved."""
+        """Counts changes of the state that must be saved."""
         self._due: array[int] = array("Q")
         self._at = 0
         self._flying: list[int] = []
@@ -93,13 +96,14 @@ class Timer:
         self._failures = 0
         self._retry_at = 0
         self._cancelled: set[tuple[int, str]] = set()
-        """By slot."""
+        """Cancelled messages as (slot, name)."""
         self._partly: tuple[int, int, int, int] | None = None
-        """What was delivered in part when the clock went back: where those slots began and ended,
-        how far, and where the timer log ended."""
+        """The slots that were partly delivered when the clock went back: their begin and end, the
+        time up to which they were delivered, and the end of the timer log."""
         self._older: list[OlderProgress] = []
-        """Pairs that hold beside the one of now, the latest time first: of before the clock went
-        back, and of others; `position` is the end of what hung then and is before `covered`."""
+        """Pairs that are valid beside the present one, the latest time first: from before the clock
+        went back, or from other brokers. `position` is the end of the units that were on the wheel
+        then and are before `covered`."""
 
     # Progress --------------------------------------------------------------------------------
 
@@ -111,7 +115,11 @@ class Timer:
         position: int,
         older: Sequence[OlderProgress] = (),
     ) -> None:
-        """Begin from a checkpoint: up to `cursor` everything is on the wheel."""
+        """Start from a checkpoint.
+
+        `done_ms` and `covered` are the progress pair. The wheel holds the messages before queue
+        offset `cursor`; the timer log ends at `position`. `older` are further valid pairs.
+        """
         self._done(done_ms)
         self.covered = covered
         self.cursor = self.kept_cursor = min(cursor, covered)
@@ -122,12 +130,15 @@ class Timer:
 
     @property
     def older(self) -> list[OlderProgress]:
-        """Those of the other pairs that say more than the one of now."""
+        """The older pairs that cover more than the present pair."""
         return [row for row in self._older if self._says_more(row)]
 
     def adopt_older(self, older: Sequence[OlderProgress]) -> None:
-        """What the master has delivered before its clock went back; positions are its own. What of
-        that hangs here already is found out when its time comes (`was_done`)."""
+        """Take over older pairs of the master; its timer log positions are dropped.
+
+        Messages of such a pair that are on this wheel already are recognized when their time comes
+        (`was_done`).
+        """
         for told in older:
             rows = [row for row in self._older if self._says_more(row)]
             if self._says_more(told) and not any(_includes(row, told) for row in rows):
@@ -137,27 +148,32 @@ class Timer:
                 self.updates += 1
 
     def keep_older(self, holds: Callable[[OlderProgress], bool]) -> bool:
-        """Keep those of whose deliveries the log still has all, before this broker delivers; False
-        when one goes: what it left out has to be hung up."""
+        """Keep the older pairs whose deliveries are all still in the log (`holds`).
+
+        Call it before this broker delivers. Returns False if a pair was dropped: then the wheel
+        must be rebuilt, because messages of that pair were left out.
+        """
         kept = [row for row in self._older if holds(row)]
         is_whole = len(kept) == len(self._older)
         self._older = kept
         return is_whole
 
     def start_delivery(self, wall: int, end: int) -> bool:
-        """Deliver from now on; the timer topic ends at queue offset `end`. False when the wheel
-        holds what the topic has not (its log was cut): it must be made anew (rocketmq#7480).
+        """Start to deliver; the timer topic ends at queue offset `end`.
+
+        Returns False if the wheel holds messages that the topic does not have, because the log was
+        cut: then the wheel must be rebuilt (rocketmq#7480).
         """
-        if self.read_ms == 0:  # nobody ever said how far it was: all that is past is late
+        if self.read_ms == 0:  # no progress is known: all messages with a past time are late
             self._done(self._aligned(wall))
         self.covered = min(self.covered, end)
         self._older = [row._replace(covered=min(row.covered, end)) for row in self._older]
         return self.cursor <= end
 
     def fall_back(self) -> int:
-        """This broker delivers no longer: back to what is kept; where to cut the timer log.
+        """Stop delivering and return to the saved state; return where to cut the timer log.
 
-        The log may be cut and go on otherwise: see `keep_older`.
+        The commit log may be cut and continue with other records: see `keep_older`.
         """
         self.cursor = self.kept_cursor
         self._cut_older()
@@ -168,7 +184,7 @@ class Timer:
         return self.position
 
     def begin_again(self, first: int, position: int) -> None:
-        """The wheel is empty: hang everything up again from queue offset `first` on."""
+        """Restart with an empty wheel: place all messages again from queue offset `first` on."""
         self.cursor = self.kept_cursor = min(first, self.covered)
         self.position = position
         self._older = [row._replace(position=-1) for row in self._older]
@@ -178,10 +194,10 @@ class Timer:
         self._close()
 
     def adopt(self, done_ms: int, covered: int, log_end: int = 0, epoch: int = -1) -> None:
-        """What the master has delivered; an older word changes nothing.
+        """Take over the progress pair of the master; an older pair changes nothing.
 
-        A pair of a later time that covers less, or the other way round, is kept beside ours. The
-        own commit log ends at `log_end`; the byte before it is of `epoch`.
+        If the pair is ahead in only one of its two values, it is kept as an older pair. The own
+        commit log ends at `log_end`; the byte before it was written in `epoch`.
         """
         if done_ms >= self.done_ms and covered >= self.covered:
             self._done(done_ms)
@@ -190,14 +206,16 @@ class Timer:
             self.adopt_older([OlderProgress(done_ms, covered, -1, log_end, epoch)])
 
     def is_behind(self, wall: int) -> bool:
-        """Whether the wall clock went back so far that messages would wait for its return."""
+        """Return whether the wall clock went back by more than `BACK_MS`; see `set_back`."""
         return self.read_ms > wall + BACK_MS
 
     def set_back(self, wall: int, log_end: int = 0, epoch: int = -1) -> None:
-        """Follow the clock; slots that are delivered must have been emptied, puts been settled,
-        and who `has_skipped` gone back (`unskip`): what is before `wall` would count as delivered.
+        """Follow a wall clock that went back, and keep the present pair as an older one.
 
-        The commit log ends at `log_end`; the byte before it is of `epoch`.
+        Before this call, delivered slots must be emptied and no put may be in flight. A timer that
+        `has_skipped` must call `unskip`, because times before `wall` then count as delivered.
+
+        The commit log ends at `log_end`; the byte before it was written in `epoch`.
         """
         check(not self.has_skipped, "timer: what hangs late is taken out before the clock counts")
         if self.is_open and self.done_ms >= self.read_ms:
@@ -211,38 +229,46 @@ class Timer:
         self.updates += 1
 
     def skip_to(self, wall: int) -> None:
-        """Go on with the slot of now, on an empty wheel (`begin_again`): what is past and was not
-        delivered hangs there, late. `done_ms` stays, which tells the two apart.
+        """Continue with the slot of `wall`, on an empty wheel (`begin_again`).
 
-        Until that slot is delivered the wheel is nobody else's: of what hangs there nothing is
-        kept, and before another role, or a clock that goes back, it is taken out (`unskip`).
+        Past messages that were not delivered are placed there as late messages. `done_ms` stays,
+        so that delivered messages are still recognized.
+
+        Until that slot is delivered, the state of the wheel is not saved. Before a role change, or
+        when the clock goes back, `unskip` undoes the skip.
         """
         self.read_ms = self._aligned(wall)
 
     @property
     def has_skipped(self) -> bool:
-        """Whether what was due before the open slot hangs in it, and may not be delivered."""
+        """Whether the open slot may hold undelivered messages from skipped slots (`skip_to`)."""
         return self.read_ms > self.done_ms
 
     def unskip(self) -> None:
-        """Go on where everything is delivered up to: what hangs late has to be hung up anew."""
+        """Return to the slot of `done_ms`; late messages must then be placed again."""
         self.read_ms = self._aligned(self.done_ms)
 
     # Enqueue ---------------------------------------------------------------------------------
 
     @property
     def catching_up(self) -> bool:
-        """Whether the wheel still lacks what a checkpoint or the master speaks of."""
+        """Whether messages before `covered` are not on the wheel yet."""
         return self.cursor < self.covered
 
     def slot_of(self, deliver_wall_ms: int) -> int:
-        """TIMER_OUT_MS: aligned down, and an exact multiple to the one before."""
+        """Return the slot (wall ms) of a deliver time, as in TIMER_OUT_MS.
+
+        The time is aligned down; an exact multiple of the precision belongs to the slot before.
+        """
         return self._aligned(deliver_wall_ms - 1)
 
     def place(
         self, offset: int, deliver_wall_ms: int, store_wall_ms: int, *, delete: bool = False
     ) -> TimerPosition | None:
-        """Where the message at queue offset `offset` hangs; None when it was delivered before."""
+        """Return the place for the message at queue offset `offset`; None if it was delivered.
+
+        `delete` is True for a cancellation. A time beyond the window gets the ROLL bit.
+        """
         magic = DEFAULT | (DELETE if delete else 0)
         if deliver_wall_ms - store_wall_ms >= self.window_ms:
             magic |= ROLL
@@ -255,7 +281,10 @@ class Timer:
         return TimerPosition(slot_ms, magic, deliver_wall_ms)
 
     def time_of(self, deliver_wall_ms: int, store_wall_ms: int) -> int:
-        """When a message goes out, or a piece of its wait is over: follows from the message."""
+        """Return when a message is delivered, or when it is rolled (wall ms).
+
+        The result follows from the message alone, so it is the same at every replica.
+        """
         delay, window = deliver_wall_ms - store_wall_ms, self.window_ms
         if delay < window:
             return deliver_wall_ms
@@ -263,34 +292,40 @@ class Timer:
         return store_wall_ms + (window // 2 if delay < window * 4 // 3 else window)
 
     def was_done(self, offset: int, deliver_wall_ms: int) -> bool:
-        """Whether another pair than that of now says so of the message at queue offset `offset`;
-        what it says may have come when the message hung already."""
+        """Return whether an older pair says that the message at queue offset `offset` is delivered.
+
+        The pair may have arrived when the message was on the wheel already.
+        """
         return any(deliver_wall_ms <= row.done_ms and offset < row.covered for row in self._older)
 
     def may_be_done(self, deliver_wall_ms: int) -> bool:
-        """Whether `was_done` has to be asked about any message of that time."""
+        """Return whether `was_done` must be checked for messages of that time."""
         return any(deliver_wall_ms <= row.done_ms for row in self._older)
 
     def farthest(self, magic: int) -> TimerPosition:
-        """For a message whose time the wheel does not reach: a clock was far ahead at its store.
+        """Return the farthest usable place, for a message whose slot the wheel does not reach.
 
-        When that slot's time is over, the message is hung up again (and not put once more, which
-        a wheel made anew could not know). Waiting for slots to pass would stop all that is behind
-        it, and slots wait for all that a checkpoint speaks of. It is behind all that is open: there
-        it would be hung up again for ever.
+        Such a message was stored while the clock was far ahead. When its slot is over, the message
+        is placed on the wheel again; it is not put into the timer topic again, because a rebuilt
+        wheel could not know that. The timer cannot wait until the wheel reaches the slot: that
+        would stop all later messages, and slots wait for all messages before `covered`. The place
+        lies behind all open slots, otherwise the message would be placed again for ever.
         """
         deliver_wall_ms = self.over_ms - self.precision_ms + self.window_ms
         return TimerPosition(self.slot_of(deliver_wall_ms), magic | ROLL, deliver_wall_ms)
 
     def enqueued(self, next_offset: int, position: int) -> None:
-        """Everything before `next_offset` hangs on the wheel; the timer log ends at `position`."""
+        """Note that the wheel holds all messages before `next_offset`.
+
+        The timer log ends at `position`.
+        """
         self.cursor = next_offset
         if next_offset <= self.covered and not self.has_skipped:
             self.kept_cursor, self.position = next_offset, position
             self.updates += 1
 
     def joined(self, slot_ms: int, deliver_wall_ms: int, position: int) -> bool:
-        """A message was hung up; whether that was in the open slot."""
+        """Note that a message was placed on the wheel; return whether its slot is open."""
         if deliver_wall_ms <= slot_ms:
             self._late_ms = max(self._late_ms, slot_ms)
         if not self.is_open or not self.read_ms <= slot_ms < self.over_ms:
@@ -302,18 +337,20 @@ class Timer:
 
     @property
     def over_ms(self) -> int:
-        """When the open slot, and those that were opened with it, are over."""
+        """When the slots that are open together are over (wall ms)."""
         return self.read_ms + self._span_ms
 
     def wants(self, wall: int) -> int | None:
-        """The slot to open now."""
+        """Return the slot to open now; None if a slot is open or its time has not come."""
         if self.is_open or self.catching_up or self.read_ms > wall:
             return None
         return self.read_ms
 
     def spans(self, slot_ms: int, wall: int) -> bool:
-        """Whether the slot of `slot_ms` may be opened with all between `wants` and it: its time is
-        over. Of slots delivered in part before a clock went back others are kept apart (`key_of`).
+        """Return whether slot `slot_ms` may be opened together with the earlier due slots.
+
+        The time of `slot_ms` must be over. Slots that were partly delivered before the clock went
+        back are not opened together with others (see `key_of`).
         """
         end_ms = slot_ms + self.precision_ms
         if self._partly is not None and slot_ms in self._partly[:2]:
@@ -322,11 +359,11 @@ class Timer:
         return end_ms <= wall and end_ms - self.read_ms <= length_ms
 
     def key_of(self, deliver_wall_ms: int, position: int, rolls: bool) -> int | None:
-        """Where a unit of the slot `wants` named comes in its order; None for one that is done.
+        """Return the sort key of a unit in the slot to open; None if the unit is delivered.
 
-        After a start it may be a slot that is delivered in part: what hung there then is done. So
-        is what a master whose clock was ahead said to be, if the time is the message's own: that of
-        one that `rolls` may follow from where this wheel stood (`farthest`).
+        After a start the slot may be partly delivered; the units that were in it then are done. An
+        older pair may also say that a unit is done. This does not apply to a unit that `rolls`,
+        because its time may depend on the position of this wheel (`farthest`).
         """
         done, before = self.done_ms, self.position
         if self._partly is not None and self._partly[0] <= self.read_ms < self._partly[1]:
@@ -343,7 +380,10 @@ class Timer:
         )
 
     def opened(self, keys: "array[int]", slots: int = 1) -> None:
-        """The slot `wants` named, and those after it that it `spans`, hold these, in order."""
+        """Open `slots` slots, beginning with the one that `wants` returned.
+
+        `keys` are the sort keys of all their units, in order.
+        """
         self.is_open = True
         self._span_ms = slots * self.precision_ms
         if self._partly is not None and self._partly[1] == self.over_ms:
@@ -352,12 +392,12 @@ class Timer:
         self._at = 0
 
     def cancel(self, key: str, deliver_wall_ms: int) -> None:
-        """Nothing of this key is delivered in the open slot of this time (TIMER_DEL_UNIQKEY)."""
+        """Cancel the messages with this name in the open slot of that time (TIMER_DEL_UNIQKEY)."""
         self._cancelled.add((self._open_slot(deliver_wall_ms), key))
 
     @property
     def cancels(self) -> bool:
-        """Whether anything is cancelled in what is open."""
+        """Whether the open slots have any cancellation."""
         return bool(self._cancelled)
 
     def is_cancelled(self, keys: Iterable[str], deliver_wall_ms: int) -> bool:
@@ -369,11 +409,14 @@ class Timer:
 
     @property
     def size(self) -> int:
-        """Messages that what is open has, or had."""
+        """Number of messages of the open slots, including those that were put already."""
         return len(self._due)
 
     def batch(self, wall: int, count_max: int) -> list[int]:
-        """Positions of what is to be put now; report them by `batch_put` before the next."""
+        """Return the timer log positions of up to `count_max` units to put now.
+
+        Call `batch_put` with the outcomes before the next batch.
+        """
         if not self.is_open or self._flying or wall < self._pause_ends(wall):
             return []
         due, at = self._due, self._at
@@ -386,33 +429,37 @@ class Timer:
         return [key & _POSITION_MASK for key in self._flying]
 
     def splits(self, count: int) -> bool:
-        """Whether the last `count` of the batch go at the time of the one before them: a progress
-        in between says nothing of that one, which would come again after a hand-over (INV-27)."""
+        """Return whether removing the last `count` of the batch splits messages of the same time.
+
+        A progress between them would not cover the earlier one, so it would be delivered again
+        after a change of master (INV-27).
+        """
         at = self._at - count
         if not 0 < count < len(self._flying):
             return False
         return self._due[at - 1] >> _POSITION_BITS == self._due[at] >> _POSITION_BITS
 
     def put_back(self, count: int) -> None:
-        """The last `count` of the batch are not put this time."""
+        """Remove the last `count` units from the batch; a later batch contains them again."""
         if count:
             del self._flying[-count:]
             self._at -= count
 
     def withdraw(self) -> None:
-        """Nothing of the batch is put this time."""
+        """Remove all units from the batch; nothing is put now."""
         self.put_back(len(self._flying))
 
     def put_begins(self, position: int) -> None:
-        """The batch is put now; `position` is the timer log's end. Whatever is hung up before its
-        outcome is reported counts with the next batch.
+        """Note that the batch is put now; `position` is the end of the timer log.
+
+        Messages that are placed before the outcome arrives count with the next batch.
         """
         self._put = Put(self.cursor, position, self._order_of_next())
 
     def batch_put(self, held: Sequence[bool], wall: int, position: int) -> None:
-        """What became of the batch: what is not held comes again, a little later.
+        """Report the outcomes of the batch; messages that are not `held` are put again later.
 
-        `position` is the timer log's end.
+        `position` is the end of the timer log.
         """
         check(len(held) == len(self._flying), "timer: an outcome for each message put")
         again = [key for key, ok in zip(self._flying, held, strict=True) if not ok]
@@ -430,7 +477,10 @@ class Timer:
         self._failures += 1
 
     def advance(self, wall: int, position: int) -> bool:
-        """Go on behind what is open if that is over; `position` is the timer log's end."""
+        """Close the open slots if they are over and delivered; return whether they were.
+
+        `position` is the end of the timer log.
+        """
         over = self.over_ms
         if not self.is_open or self._flying or self._at < len(self._due) or wall < over:
             return False
@@ -438,16 +488,17 @@ class Timer:
             self.updates += 1
         self._cover(self.cursor, position)
         if not self.waits_for_late:
-            self._late_ms = 0  # else it would lie ahead again when the clock goes back
+            self._late_ms = 0  # otherwise it would be in the future when the clock goes back
         self._done(over)
         self._close()
         return True
 
     def _note(self, wall: int, now: Put, put: Put | None) -> None:
-        """All is held that was put: what is done now, up to the next one that waits.
+        """Move the progress up to the next waiting message, since all puts are stored.
 
-        Where one joined since the put that goes before the next one of then, the pair is that of
-        the put: what was delivered would not count otherwise, and come again after a hand-over.
+        If a message joined after the put that is due before the message that was next then, the
+        state at the put is used. Otherwise the delivered messages would not count, and would be
+        delivered again after a change of master.
         """
         if put is not None and now.after is not None:
             if put.after is None or now.after < put.after:
@@ -461,24 +512,24 @@ class Timer:
             self.updates += 1
 
     def _order_of_next(self) -> int | None:
-        """That of the next one that waits in what is open; None when nothing does."""
+        """Return the sort key of the next waiting message in the open slots; None if none waits."""
         return self._due[self._at] if self._at < len(self._due) else None
 
     def _cover(self, cursor: int, position: int) -> None:
-        """All before `cursor` counts, but not while late ones wait in a slot after their times."""
+        """Move `covered` to `cursor`, unless late messages wait in a slot after their times."""
         if not self.waits_for_late:
             self.covered = self.kept_cursor = cursor
             self.position = position
 
     @property
     def waits_for_late(self) -> bool:
-        """Whether late ones wait in a slot after their times, and nothing new counts until then."""
+        """Whether late messages wait in a future slot; `covered` does not move until then."""
         return self._late_ms >= self.over_ms
 
-    # Beside ----------------------------------------------------------------------------------
+    # Deadlines and helpers -------------------------------------------------------------------
 
     def next_deadline(self, wall: int) -> int | None:
-        """Wall time of the next thing to do; None while something is waited for."""
+        """Return the wall time (ms) of the next work; None while a result is awaited."""
         if self._flying or self.catching_up:
             return None
         if not self.is_open:
@@ -490,11 +541,11 @@ class Timer:
 
     @property
     def flying(self) -> bool:
-        """Whether something was put and nobody knows yet what became of it."""
+        """Whether a batch is in flight: it was put, and its outcome is not known yet."""
         return bool(self._flying)
 
     def _pause_ends(self, wall: int) -> int:
-        """When the pause after a failure is over; one by a clock that went back is."""
+        """Return when the pause after a failure is over; at once if the clock went back."""
         return self._retry_at if self._retry_at - wall <= RETRY_MAX_MS else wall
 
     def statistics(self) -> dict[str, int]:
@@ -511,7 +562,7 @@ class Timer:
         return is_ahead and row.covered > 0
 
     def _cut_older(self) -> None:
-        """The timer log goes on otherwise from `position` on."""
+        """Limit the positions of older pairs to `position`: the timer log is cut there."""
         end = self.position
         self._older = [row._replace(position=min(row.position, end)) for row in self._older]
 

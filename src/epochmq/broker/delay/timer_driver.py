@@ -1,9 +1,9 @@
-"""The driver of one `Timer`: the timer topic is hung on the wheel, what is due goes to the internal
-writer.
+"""Timer driver: places messages of the timer topic on the timer wheel and delivers due messages.
 
-Ticked by the broker's loop; a tick does a bounded piece of work. Hanging up goes on in every role,
-at a replica only as far as its master has delivered by its own word; delivering only where the
-role's row says so. When the own files are found wrong they are made anew from the timer topic.
+It connects the core (`Timer`) with the store, the timer files and the internal writer. Each tick
+does a limited piece of work. Messages are placed on the wheel in every role, at a replica only up
+to the queue offset that its master has covered. Messages are delivered only while
+`Serving.delivers` is true. If the timer files are wrong, they are rebuilt from the timer topic.
 """
 
 import logging
@@ -40,13 +40,13 @@ from epochmq.store.timer.wheel import DEFAULT, DELETE, ROLL, TimerDamaged, Unit
 from epochmq.store.waits import TimedMessage
 
 ENQUEUE_COUNT = 256
-"""Messages hung up in one tick."""
+"""Limit of the messages that one tick places on the wheel."""
 DELIVER_COUNT = 256
 DELIVER_BYTES = 4 * 1024 * 1024
 SLOTS_COUNT = 1024
-"""Empty slots passed in one tick."""
+"""Limit of the empty slots that one tick passes."""
 UNITS_COUNT = 4096
-"""Units of one slot collected in one tick (merged: see `MERGED_PER_READ`)."""
+"""Limit of the units of one slot that one tick collects (for merging see `MERGED_PER_READ`)."""
 CLEAN_MS = 60_000
 _READ_BYTES = 1 << 30
 
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 class TimerStore(Protocol):
-    """What the timer needs of the store."""
+    """The part of the store that the timer uses."""
 
     def read_queue(
         self,
@@ -79,10 +79,10 @@ class TimerStore(Protocol):
 
 
 class TimerDriver:
-    """Between the core, the store, the timer's files and the internal writer.
+    """Drives the timer of one broker.
 
-    `log_bounds` says where the commit log begins and ends, `epoch_at` which epoch wrote the byte
-    before an offset of it.
+    `log_bounds` returns the begin and end of the commit log (log offsets). `epoch_at` returns the
+    epoch that wrote the byte before a log offset.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class TimerDriver:
         self.files = files
         self.metrics = TimerMetrics()
         self.finished: list[int] = []
-        """Slots that are delivered, to be emptied once the deliveries are on the device."""
+        """Delivered slots, to be emptied when the deliveries are synced to the device."""
         self.stop_enqueue = self.stop_dequeue = False
         self.enqueued = self.delivered = self.discarded = self.rebuilds = 0
         self._store = store
@@ -110,12 +110,12 @@ class TimerDriver:
         self._collecting = False
         self._backlog = False
         self._turn = 0
-        """Counts what makes an answer of the internal writer stale."""
+        """Counts events that make a pending outcome of the internal writer stale."""
         self._awaits_answer = self._is_damaged = False
         self._clean_at = 0
 
     def tick(self, wall: int, *, delivers: bool) -> None:
-        """One bounded piece of work."""
+        """Do a limited piece of work at wall time `wall` (ms); `delivers` allows deliveries."""
         try:
             self._change_role(delivers, wall)
             if self._is_damaged:
@@ -142,7 +142,7 @@ class TimerDriver:
             log.error("the timer's files cannot be written now: %s", error)
 
     def next_deadline(self, wall: int) -> int | None:
-        """Wall time of the next tick that does something."""
+        """Return the wall time (ms) of the next tick that has work; None without work."""
         puts = self.delivers and not self.stop_dequeue
         if self._is_damaged:
             return None if self._awaits_answer else wall
@@ -151,14 +151,16 @@ class TimerDriver:
         return self.core.next_deadline(wall) if puts else None
 
     def find_damaged(self) -> None:
-        """The own files are made anew as soon as the internal writer has answered: what is under
-        way would come twice else (INV-27)."""
+        """Rebuild the timer files as soon as the internal writer has reported its outcome.
+
+        Otherwise messages in flight would be delivered twice (INV-27).
+        """
         self._is_damaged = True
         if not self._awaits_answer:
             self.rebuild()
 
     def rebuild(self) -> None:
-        """Forget the own files; everything the timer topic still has is hung up again."""
+        """Reset the timer files, and place all messages of the timer topic on the wheel again."""
         self._turn += 1
         self._awaits_answer = self._is_damaged = False
         self._reading = None
@@ -170,7 +172,7 @@ class TimerDriver:
         self.core.begin_again(first, self.files.log.end)
 
     def clear(self, slots_ms: Collection[int]) -> None:
-        """Empty slots that are delivered; one that is damaged shows when it is needed."""
+        """Empty delivered slots; errors are only logged, damage is handled when a slot is read."""
         self.finished = [slot_ms for slot_ms in self.finished if slot_ms not in slots_ms]
         try:
             self.files.clear(slots_ms)
@@ -178,14 +180,14 @@ class TimerDriver:
             log.error("delivered slots of the timer cannot be emptied: %s", error)
 
     def count_at(self, slot_ms: int) -> int:
-        """Messages that wait in a slot; a damaged slot counts as empty."""
+        """Return the number of messages in a slot; a damaged slot counts as empty."""
         try:
             return self.files.count(slot_ms)
         except TimerDamaged:
             return 0
 
     def behind(self) -> int:
-        """Messages of the timer topic that are not hung up yet."""
+        """Return the number of messages of the timer topic that are not on the wheel yet."""
         return max(0, self._store.queue_bounds(TIMER_TOPIC, 0)[1] - self.core.cursor)
 
     def statistics(self) -> dict[str, int]:
@@ -198,9 +200,10 @@ class TimerDriver:
         }
 
     def _is_out_of_reach(self, wall: int) -> bool:
-        """Whether messages of now might not fit on the wheel beside those of `read_ms`: this clock,
-        or that of who delivered before, was days behind. They would wait for slots to pass, and
-        slots wait for them.
+        """Return whether `read_ms` is so far back that present messages may not fit on the wheel.
+
+        This happens if the clock of this broker, or of the broker that delivered before, was days
+        behind. New messages would wait for slots to pass, and slots wait for the messages.
         """
         core = self.core
         span_ms = self.files.wheel.slots * core.precision_ms
@@ -226,12 +229,15 @@ class TimerDriver:
             self.files.rewind(self.core.fall_back())
 
     def _holds(self, row: OlderProgress) -> bool:
-        """Whether the log has what was delivered when a clock went back."""
+        """Return whether the log still contains the deliveries of an older progress pair."""
         return row.log_end <= self._log_bounds()[1] and row.epoch == self._epoch_at(row.log_end)
 
     def _follow_back(self, wall: int) -> None:
-        """The clock went back. What an hour ahead was late hangs in a slot that does not come for
-        an hour, and is not delivered: it is hung up anew (INV-27)."""
+        """Follow a wall clock that went back.
+
+        If the clock was an hour ahead, late messages are in a slot that is due in an hour and are
+        not delivered. They are placed on the wheel again (INV-27).
+        """
         core = self.core
         self._turn += 1
         self._reading = None
@@ -263,18 +269,18 @@ class TimerDriver:
         if found.count:
             self._hang(found.chunks, wall)
             self._backlog = core.cursor < min(max(found.max_offset, 0), stop)
-        elif core.cursor < (low := max(found.min_offset, 0)):  # retention took what was there
+        elif core.cursor < (low := max(found.min_offset, 0)):  # retention deleted the messages
             core.enqueued(min(low, stop), self.files.log.end)
         elif found.status is GetStatus.NO_MATCHED_MESSAGE:  # holes
             core.enqueued(min(found.next_offset, stop), self.files.log.end)
 
     def _hang(self, raws: Sequence[memoryview], wall: int) -> None:
-        """Hang records of the timer topic up."""
+        """Place records of the timer topic on the wheel, and move the cursor behind them."""
         topics = self._add(raws, wall)
         self._hung(topics, record.queue_offset_at(raws[-1], 0) + 1, wall)
 
     def _add(self, raws: Sequence[memoryview], wall: int) -> list[str]:
-        """Records to their places on the wheel; the real topics of those that have one."""
+        """Place records on the wheel; return the real topics of those that got a place."""
         core, last_ms = self.core, self._last_ms()
         links: list[SlotLink] = []
         entries: list[WheelMessage] = []
@@ -301,7 +307,7 @@ class TimerDriver:
         return [entry.topic for entry in entries]
 
     def _hang_plain(self, waits: Sequence[TimedMessage], wall: int) -> None:
-        """The same for messages that are ordinary and cancel none."""
+        """Do the same as `_hang` for messages that are valid and cancel nothing."""
         core, last_ms = self.core, self._last_ms()
         place_of, joined = core.place, core.joined
         links: list[SlotLink] = []
@@ -322,7 +328,7 @@ class TimerDriver:
         self._hung(topics, after, wall)
 
     def _last_ms(self) -> int:
-        """The first slot that the wheel does not reach."""
+        """Return the first slot (wall ms) that the wheel does not reach."""
         return self.core.read_ms + self.files.wheel.slots * self.core.precision_ms
 
     def _hung(self, topics: Sequence[str], after: int, wall: int) -> None:
@@ -347,7 +353,7 @@ class TimerDriver:
                 try:
                     self._put(batch, wall)
                 except EnvironmentFault:
-                    core.withdraw()  # nothing is under way: it is tried again
+                    core.withdraw()  # nothing is in flight: the batch is tried again
                     raise
                 return
             slot_ms, held = core.read_ms, core.size
@@ -357,8 +363,10 @@ class TimerDriver:
                 self.finished.extend(range(slot_ms, core.read_ms, core.precision_ms))
 
     def _open(self, slot_ms: int, wall: int) -> bool:
-        """Collect a slot's units, a large slot's in several ticks, and those of the slots that go
-        with it; whether it is open now."""
+        """Read the units of a slot and of later due slots, and open them; return whether open.
+
+        A large slot is read in several ticks.
+        """
         reading = self._reading
         if reading is None or reading.slot_ms != slot_ms:
             reading = self._reading = SlotReading(self.files, slot_ms, self.core.key_of)
@@ -377,7 +385,7 @@ class TimerDriver:
         return True
 
     def _more_slots(self, first: SlotReading, wall: int) -> list[SlotReading]:
-        """The slots behind one that are over as well, as long as all make one batch."""
+        """Read the following slots that are over as well, as long as all fit in one batch."""
         core, more = self.core, list[SlotReading]()
         slot_ms, count = first.slot_ms + core.precision_ms, len(first.keys())
         while count and core.spans(slot_ms, wall):
@@ -392,7 +400,7 @@ class TimerDriver:
         return more
 
     def _put(self, batch: Sequence[int], wall: int) -> None:
-        """Put what is due; what needs no put counts as held."""
+        """Put the units of a batch; a unit that needs no put counts as stored."""
         units = self._units(batch)
         if self._put_plain(units, wall):
             return
@@ -416,7 +424,7 @@ class TimerDriver:
 
         def done(outcomes: Sequence[WriteOutcome]) -> None:
             if turn != self._turn:
-                return  # another role, another wheel: it is put again, not lost
+                return  # another role or wheel: the messages are put again, not lost
             for at, outcome in zip(places, outcomes, strict=True):
                 held[at] = outcome is not WriteOutcome.LATER
                 message = messages[at]
@@ -429,8 +437,10 @@ class TimerDriver:
         self._internal_writer.put(drafts, Origin.TIMER, wall, done)
 
     def _put_plain(self, units: Sequence[Unit], wall: int) -> bool:
-        """The same for those at the front that the native code makes; False: there are none, or
-        it stops amid some that go at the same time."""
+        """Put the first units with native code; return False if it cannot make them.
+
+        Also False if the native code stops between messages of the same time.
+        """
         core = self.core
         if core.cancels or any(
             unit.magic != DEFAULT or core.may_be_done(unit.deliver_wall_ms) for unit in units
@@ -439,7 +449,7 @@ class TimerDriver:
         sources = [(unit.offset, unit.size, unit.write_wall_ms) for unit in units]
         remade = self._store.remake(TIMED, sources, wall)
         if remade is not None and self.core.splits(len(units) - len(remade)):
-            self._store.remake(TIMED, sources[len(remade) :], wall)  # learns the topic it stops at
+            self._store.remake(TIMED, sources[len(remade) :], wall)  # learns the topic of the stop
             remade = self._store.remake(TIMED, sources, wall)
         if remade is None or self.core.splits(len(units) - len(remade)):
             return False
@@ -448,7 +458,7 @@ class TimerDriver:
 
         def done(outcomes: Sequence[WriteOutcome]) -> None:
             if turn != self._turn:
-                return  # another role, another wheel: it is put again, not lost
+                return  # another role or wheel: the messages are put again, not lost
             for unit, outcome in zip(units, outcomes, strict=False):
                 if outcome is WriteOutcome.ILLEGAL:
                     self._discard(unit.offset, "is illegal as it would be stored")
@@ -462,7 +472,7 @@ class TimerDriver:
         return True
 
     def _units(self, batch: Sequence[int]) -> list[Unit]:
-        """Those of a batch that make a put of bearable size; the others come with the next."""
+        """Return the first units of a batch, up to `DELIVER_BYTES`; the rest goes into the next."""
         units: list[Unit] = []
         size = 0
         for unit in self.files.units(batch):
@@ -474,7 +484,10 @@ class TimerDriver:
         return units
 
     def _finish_batch(self, topics: Sequence[str | None], held: Sequence[bool], wall: int) -> None:
-        """`topics`: the real ones; None for what is no message any more, or was delivered."""
+        """Count the stored messages and report the batch to the core.
+
+        `topics` are the real topics; None for a message that is gone or was delivered before.
+        """
         self._awaits_answer = False
         over = [topic for topic, ok in zip(topics, held, strict=True) if ok and topic is not None]
         for topic, count in Counter(over).items():
@@ -483,7 +496,7 @@ class TimerDriver:
         self.core.batch_put(held, wall, self.files.log.end)
 
     def _prepare(self, unit: Unit, wall: int) -> tuple[StoredMessage | None, Draft | None]:
-        """A unit's message, unless it waits no longer, and what is to be put for it."""
+        """Return the message of a unit and the draft to put for it; None for what is not needed."""
         raw = self._record(unit)
         if raw is None:
             self._discard(unit.offset, "is no longer in the log, which keeps messages too briefly")
@@ -497,7 +510,7 @@ class TimerDriver:
         if due is None or due > wall:
             raise TimerDamaged(f"the message at {unit.offset} hangs in another's slot")
         if self.core.was_done(message.queue_offset, due):
-            return None, None  # who delivered it counts it no more (`TimerMetrics.merge`)
+            return None, None  # not counted any more: see `TimerMetrics.merge`
         if unit.magic & DELETE:
             return message, None
         if self.core.cancels and self.core.is_cancelled(names_of(message), unit.deliver_wall_ms):
@@ -508,10 +521,11 @@ class TimerDriver:
         return message, draft
 
     def _hang_again(self, units: Sequence[Unit], wall: int) -> bool:
-        """Hang those up again that hung as far away as the wheel reached, before their own time.
+        """Place units again that were at the farthest place of the wheel, before their own time.
 
-        False: all is hung up anew. Late ones wait, of a time before the clock went back by more
-        than the wheel reaches, and until then a check point says nothing of new units.
+        Returns False if the wheel was rebuilt instead. That is needed if late messages wait after
+        the clock went back by more than the wheel reaches: until they are delivered, a checkpoint
+        would not cover the new units.
         """
         raws = []
         for unit in units:
@@ -530,7 +544,7 @@ class TimerDriver:
         return stored if entry is None else self.core.time_of(entry.deliver_wall_ms, stored)
 
     def _rolls(self, message: StoredMessage, unit: Unit) -> bool:
-        """Whether a piece of the wait is over that follows from the message, for the first time."""
+        """Return whether the message must be rolled: put into the timer topic again, once."""
         due, stored = due_wall(message.properties, message.store_wall_ms), message.store_wall_ms
         if due is None or unit.deliver_wall_ms < self.core.time_of(due, stored):
             return False
@@ -542,10 +556,10 @@ class TimerDriver:
             raise TimerDamaged(f"no message of {unit.size} bytes is at {unit.offset} of the log")
         return raw
 
-    # Beside ----------------------------------------------------------------------------------
+    # Cleaning --------------------------------------------------------------------------------
 
     def _clean(self, wall: int) -> None:
-        """Files of the timer log whose messages are all past; never one with any still to come."""
+        """Delete timer log files whose messages are all past, once a minute (`CLEAN_MS`)."""
         if wall < self._clean_at:
             return
         self._clean_at = wall + CLEAN_MS

@@ -1,6 +1,7 @@
-"""config/timermetrics: how many messages of each topic wait for their time.
+"""Timer metrics (config/timermetrics): how many timed messages of each topic wait.
 
-Counted as they come and go; after a crash a little off, until the wheel is made anew.
+The counts change with each message. After a crash they may be slightly wrong until the wheel is
+rebuilt.
 """
 
 from collections.abc import Iterable
@@ -14,14 +15,14 @@ from epochmq.wire import json_tolerant
 
 
 class TopicTimers(msgspec.Struct, rename="camel"):
-    """One topic."""
+    """The count of one topic, and its last change (wall ms)."""
 
     count: int = 0
     time_stamp: int = 0
 
 
 class TimerMetrics:
-    """Messages waiting by real topic."""
+    """Numbers of waiting timed messages, by real topic."""
 
     file = "config/timermetrics"
 
@@ -32,7 +33,7 @@ class TimerMetrics:
         self.dirty = False
 
     def add(self, topics: Iterable[str], step: int, wall: int) -> None:
-        """One more, or one less, for each of `topics`."""
+        """Add `step` (may be negative) to the count of each of `topics`."""
         for topic in topics:
             waits = self.counts.get(topic)
             if waits is None:
@@ -54,25 +55,25 @@ class TimerMetrics:
         self.dirty = True
 
     def step_version(self, wall: int) -> None:
-        """Before it is saved or told, if it changed."""
+        """Step the version if a count changed; call it before the table is saved or sent."""
         if self.dirty:
             self.version = self.version.next_version(wall)
 
     def content(self) -> dict[str, Any]:
-        """The shape of the file and of GET_TIMER_METRICS's body."""
+        """Return the content of the file and of the GET_TIMER_METRICS answer."""
         return {"dataVersion": self.version, "timingCount": self.counts}
 
     def encode(self) -> bytes:
         return json_tolerant.dumps(self.content())
 
     def adopt(self, content: dict[str, Any]) -> None:
-        """What another broker counts, instead of ours."""
+        """Replace the own counts by those of another broker."""
         self.load(content)
         self.updates += 1
         self.dirty = True
 
     def merge(self, content: dict[str, Any], wall: int) -> bool:
-        """Take what a broker counts that delivered later than we did; whether it did."""
+        """Take over the counts of a broker with a newer version; return whether it has one."""
         told = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
         if told <= self.version:
             return False
@@ -81,7 +82,7 @@ class TimerMetrics:
         return True
 
     def load(self, content: dict[str, Any]) -> None:
-        """Take over a file, or a master's answer."""
+        """Load the counts from the file, or from the answer of a master."""
         counts = msgspec.convert(
             content.get("timingCount") or {}, dict[str, TopicTimers], strict=False
         )

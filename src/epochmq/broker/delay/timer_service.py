@@ -1,4 +1,7 @@
-"""All that a broker has of its timer: begun from the disk, ticked, asked, saved."""
+"""Timer service: loads, runs and saves the timer of a broker (messages for an exact time).
+
+RocketMQ's TimerMessageStore and TimerCheckpoint.
+"""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -20,12 +23,15 @@ from epochmq.store.timer.timer_log import TimerLog
 from epochmq.store.timer.wheel import SLOT_COUNT_MAX, WHEEL_BYTES, TimerDamaged, Wheel
 
 # Timer progress ------------------------------------------------------------------------------
-# config/timercheck as the broker keeps it: a table like others, but binary.
+# config/timercheck, the timer checkpoint: a saved table in a binary format.
 
 
 class TimerProgress:
-    """The checkpoint of one timer; `epoch_at` says which epoch wrote the byte before an offset of
-    the commit log (-1 for none)."""
+    """The checkpoint of one timer.
+
+    `log_end` returns the end of the commit log. `epoch_at` returns the epoch that wrote the byte
+    before a log offset (-1 for none).
+    """
 
     file = timer_checkpoint.FILE
 
@@ -51,7 +57,7 @@ class TimerProgress:
         self._saved = self._core.updates - int(value)
 
     def step_version(self, wall: int) -> None:
-        """Before it is saved, if anything moved; copies are compared by it."""
+        """Step the version if the progress changed; call it before a save."""
         if self.dirty:
             self.version = self.version.next_version(wall)
 
@@ -74,19 +80,22 @@ class TimerProgress:
         )
 
     def answer(self) -> bytes:
-        """What GET_TIMER_CHECK_POINT 60 answers."""
+        """Return the body of the answer to GET_TIMER_CHECK_POINT (60)."""
         return self.checkpoint().body() + timer_checkpoint.encode_older(self._core.older)
 
     def sealed(self) -> bytes:
-        """The state of now, for `is_synced` once what was delivered by now is on the device."""
+        """Return the present state, to pass to `is_synced` when its deliveries are synced."""
         return self.checkpoint().sealed(self._core.precision_ms, self._log_end())
 
     def is_synced(self, sealed: bytes) -> None:
-        """This state stands, whatever a power cut takes; the next save says so."""
+        """Note that the deliveries of state `sealed` are synced; the next save includes it.
+
+        After a power cut the timer can start from that state.
+        """
         self._synced = sealed
 
     def adopt(self, body: bytes) -> None:
-        """What the master answered; `ValueError` when that is none."""
+        """Take over the checkpoint that the master sent; raises `ValueError` on a wrong form."""
         found = timer_checkpoint.decode(body)
         if found is None:
             raise ValueError("not a timer checkpoint")
@@ -94,11 +103,11 @@ class TimerProgress:
         self._core.adopt(found.last_read_ms, found.master_offset, end, self._epoch_at(end))
         self._core.adopt_older(timer_checkpoint.decode_older(body))
         version = DataVersion(found.state_version, found.counter, found.wall_ms)
-        if version != self.version:  # else only an idle master's clock went on
+        if version != self.version:  # otherwise only the clock of an idle master went on
             self.version, self.dirty = version, True
 
     def begin(self, found: TimerCheckpoint, older: Sequence[OlderProgress] = ()) -> None:
-        """Begin where the file says."""
+        """Start from the checkpoint of the file."""
         core = self._core
         core.restore(
             found.last_read_ms,
@@ -118,7 +127,7 @@ log = logging.getLogger(__name__)
 
 
 class Saving(Protocol):
-    """Writes tables beside the loop (`broker/state/table_writer.py`)."""
+    """Writes tables in another thread (`broker/state/table_writer.py`)."""
 
     def snapshot(
         self, table: SavedFile, before: Callable[[], Callable[[], None]] | None = None
@@ -126,10 +135,11 @@ class Saving(Protocol):
 
 
 class TimerService:
-    """One broker's timer; `options` gives them as they are now.
+    """The timer of one broker.
 
-    `log_bounds` says where the commit log begins and ends, `epoch_at` which epoch wrote the byte
-    before an offset of it (-1 for none).
+    `options` returns the present options. `log_bounds` returns the begin and end of the commit log
+    (log offsets). `epoch_at` returns the epoch that wrote the byte before a log offset (-1 for
+    none).
     """
 
     def __init__(
@@ -154,13 +164,13 @@ class TimerService:
         self._disk = disk
         self._options = options
         self.taken, self.given = Meter(), Meter()
-        """Messages hung up, and delivered."""
+        """Meters of the messages that were placed on the wheel, and of those delivered."""
         self._refused = 0
         self._sampled_at = 0
         self._sync_failed = False
 
     def open(self) -> None:
-        """Begin where the checkpoint says; files that it does not vouch for are made anew."""
+        """Load the checkpoint and open the timer files; rebuild files that do not match it."""
         driver, progress = self.driver, self.progress
         is_counted = self._load_metrics()
         data = self._disk.read_file(progress.file)
@@ -186,7 +196,10 @@ class TimerService:
             driver.rebuild()
 
     def _load_metrics(self) -> bool:
-        """False: how many wait is to be counted anew. The log knows, so nothing stops the start."""
+        """Load the timer metrics; return False if the messages must be counted again.
+
+        Damage does not stop the start, because the log contains the messages.
+        """
         metrics = self.driver.metrics
         try:
             loaded = load_table(self._disk, metrics)
@@ -197,8 +210,11 @@ class TimerService:
         return loaded is None or not loaded.replaced
 
     def tick(self, wall: int, *, delivers: bool, rests: bool = False) -> None:
-        """Everything whose time has come. Who `rests` puts nothing, and keeps what it knows: what
-        is under way would come twice else, though nobody delivered meanwhile."""
+        """Do all due work at wall time `wall` (ms); `delivers` allows deliveries.
+
+        With `rests` (the lease is over but may be renewed) nothing is put, but the state is kept:
+        otherwise messages in flight would be delivered twice, although no other broker delivered.
+        """
         keys, driver = self._options(), self.driver
         driver.stop_enqueue = keys.timer_stop_enqueue
         driver.stop_dequeue = keys.timer_stop_dequeue or rests
@@ -214,13 +230,16 @@ class TimerService:
             self.given.sample(wall)
 
     def next_deadline(self, wall: int) -> int | None:
-        """Wall time of the next tick that does something."""
+        """Return the wall time (ms) of the next tick that has work; None without work."""
         return self.driver.next_deadline(wall)
 
     def is_congested(self, slot_ms: int) -> bool:
-        """Whether a slot takes no more: above the limit some are refused, at twice it all."""
+        """Return whether a message for this slot is refused (`timerCongestNumEachSlot`).
+
+        Above the limit a part of the messages is refused; at twice the limit all are refused.
+        """
         limit = self._options().timer_congest_num_each_slot
-        if limit >= SLOT_COUNT_MAX:  # not even looked at: it costs a read for each message
+        if limit >= SLOT_COUNT_MAX:  # no check: it would cost a read for each message
             return False
         count = self.driver.count_at(slot_ms)
         if count <= limit:
@@ -231,10 +250,10 @@ class TimerService:
     def save(
         self, wall: int, table_writer: Saving, when_synced: Callable[[Callable[[bool], None]], None]
     ) -> None:
-        """Save how far it is: the files are synced, then the checkpoint is written.
+        """Save the progress: sync the timer files, then write the checkpoint.
 
-        Slots that are delivered are emptied once the deliveries are on the device themselves, and
-        the checkpoint remembers the newest state of which that is so.
+        `when_synced` calls back when the log is synced. Then the delivered slots are emptied, and
+        the checkpoint includes that state as the newest one whose deliveries are synced.
         """
         driver, progress = self.driver, self.progress
         if driver.delivers:  # a replica has its master's versions
@@ -259,7 +278,7 @@ class TimerService:
         when_synced(synced)
 
     def _noted(self, sync: Callable[[], None]) -> Callable[[], None]:
-        """A sync that is remembered when it fails: nobody knows then what the files hold."""
+        """Wrap `sync` so that a failure is noted: the content of the files is then unknown."""
 
         def noted() -> None:
             try:
@@ -271,7 +290,7 @@ class TimerService:
         return noted
 
     def save_now(self, wall: int) -> None:
-        """At the stop, everything delivered being on the device."""
+        """Save everything at a stop; all deliveries must be synced already. Blocks."""
         driver, progress = self.driver, self.progress
         progress.dirty = True
         if driver.delivers:
@@ -284,7 +303,7 @@ class TimerService:
             self._disk.write_file(table.file, encode_file(table))
 
     def close(self) -> None:
-        """Close the files; nothing is written."""
+        """Close the timer files without writing."""
         try:
             self.driver.files.close()
         except EnvironmentFault as error:

@@ -28,49 +28,53 @@ from epochmq.store.native_send import SendRun
 from epochmq.store.remake import Remade
 
 # Pending writes ------------------------------------------------------------------------------
-# What is in the log and not held in time is waited for, and not written again.
+# A message that is in the log, but not on enough replicas in time, is waited for and not written
+# again.
 #
-# A master whose replicas are slow has a delivery in its log all the same. It comes to be held, or
-# this master's time ends; then whoever is master next goes by its own log and its own progress. To
-# write it again meanwhile delivered it twice without any change of role (INV-27).
+# If replicas are slow, the message is in the log of the master all the same. Later it is
+# replicated, or the role of this broker ends; then the next master uses its own log and its own
+# progress. A second write meanwhile would deliver the message twice without any role change
+# (INV-27).
 #
-# Pure: monotonic `now` comes in, callbacks go out; `kept` asks the log, and may answer at once.
+# Pure: `now` is monotonic ms, results go to callbacks; `kept` asks the log and may answer at once.
 
 
 ASK_AGAIN_MS = 200
-"""Pause before it is asked again whether the log is held by now; an answer may take long itself."""
+"""Pause (ms) before the log is asked again; one answer of the log may itself take long."""
 
 Held = Callable[[bool], None]
 Kept = Callable[[int, Held], None]
-"""Calls back with True once the log up to an offset is kept as safely as the options ask for, with
-False when it is not in time."""
+"""Calls back with True when the log up to an offset is stored as safely as the options require, or
+with False if that takes too long."""
 
 
 class PendingWrites:
-    """Those who wait for ends of one broker's log; each is called once.
+    """Callbacks that wait for log offsets of one broker; each is called once.
 
-    Bounded by its callers: a level and the timer have one batch under way, a transaction one end;
-    of what clients send back `PATIENT_REQUESTS_MAX`.
+    The callers limit the number: each delay level and the timer have one batch in flight, each
+    transaction one write; for messages that clients send back the limit is `PATIENT_REQUESTS_MAX`.
     """
 
     def __init__(self, kept: Kept) -> None:
         self._kept = kept
         self._time = 0
-        """Counts roles."""
+        """Counts role changes."""
         self._late: list[tuple[int, Held]] = []
-        """Not held when it was asked last."""
+        """Log offsets and callbacks that were not stored safely at the last request."""
         self._over: list[Held] = []
-        """The role in which they began to wait has ended."""
+        """Callbacks whose role has ended; the next tick calls them with False."""
         self._ask_at = 0
         self._stopped = False
 
     def __len__(self) -> int:
-        """Those who wait for the next tick."""
+        """Number of callbacks that wait for the next tick."""
         return len(self._late) + len(self._over)
 
     def wait(self, end: int, held: Held) -> None:
-        """Call `held` with True once the log up to `end` is held, with False when another role
-        comes before that: another log may hold other bytes up to there."""
+        """Call `held` with True when the log up to `end` (log offset) is stored safely.
+
+        Calls it with False if the role changes before: the log may then have other bytes there.
+        """
         time = self._time
 
         def answered(ok: bool) -> None:
@@ -86,16 +90,16 @@ class PendingWrites:
         self._kept(end, answered)
 
     def role_changed(self) -> None:
-        """What was appended may be cut: nobody may wait for it any longer.
+        """End all waits, because the appended records may be cut in the new role.
 
-        They hear of it at the next tick, when those who put have seen the new role themselves.
+        The callbacks are called at the next tick, when the callers know the new role themselves.
         """
         self._time += 1
         self._over += [held for _, held in self._late]
         self._late.clear()
 
     def stop(self) -> None:
-        """Nobody ticks it any more: who waits hears it now, a neighbour in the same process too."""
+        """Call all waiting callbacks with False now, because no further tick follows."""
         self._stopped = True
         self.role_changed()
         over, self._over = self._over, []
@@ -103,7 +107,7 @@ class PendingWrites:
             held(False)
 
     def tick(self, now: int) -> None:
-        """Ask again, if it is time; to be called after those who put were ticked."""
+        """Ask the log again if it is time; call it after the ticks of the callers."""
         over, self._over = self._over, []
         for held in over:
             held(False)
@@ -115,7 +119,7 @@ class PendingWrites:
             self.wait(end, held)
 
     def next_deadline(self) -> int | None:
-        """Monotonic time of the next tick that does something."""
+        """Return the monotonic time (ms) of the next tick that has work; None without work."""
         if self._over:
             return 0
         return self._ask_at if self._late else None
@@ -125,7 +129,7 @@ class PendingWrites:
 
 
 class Origin(Enum):
-    """Why a message is written again."""
+    """Which feature writes an internal message, and why."""
 
     RETRY = auto()
     DEAD_LETTER = auto()
@@ -137,23 +141,23 @@ class Origin(Enum):
     POP = auto()
     """Check points and acknowledgements; a consumer waits for the answer."""
     REVIVE = auto()
-    """What POP writes by itself: messages whose invisible time is over, check points out of memory,
-    copies of them."""
+    """Background writes of POP: messages whose invisible time is over, check points of the POP
+    buffer, and copies of check points."""
     RECALL = auto()
-    """Takes a timed message back: a client asked for it by its handle."""
+    """Cancels a timed message, as a client requested with its recall handle."""
 
 
 class WriteOutcome(Enum):
-    """What became of one draft."""
+    """The result of writing one draft."""
 
     STORED = auto()
-    """Kept as safely as the flush policy asks for."""
+    """The message is stored as safely as the flush policy requires."""
 
     LATER = auto()
-    """Not kept, for a reason that passes (disk full, no master): put it again."""
+    """The message is not stored, for a temporary reason (disk full, no master): put it again."""
 
     ILLEGAL = auto()
-    """Can never be kept as it is."""
+    """The message can never be stored in this form."""
 
 
 PATIENT = frozenset(
@@ -166,27 +170,28 @@ PATIENT = frozenset(
         Origin.REVIVE,
     }
 )
-"""They hear nothing before what was appended is held, or this broker's role has changed."""
+"""Their outcome is reported only when the message is stored safely or the role has changed."""
 FOR_CLIENTS = frozenset({Origin.RETRY, Origin.DEAD_LETTER})
-"""A client waits for the answer as long as it likes, and of these many may be under way."""
+"""A client waits for the outcome, and many of these writes may be in flight."""
 ANSWERED_IN_TIME = {
     Origin.REPLY: "the copy is a record for operators; nobody puts it again",
     Origin.POP: "a check point or an acknowledgement that is there twice counts once",
     Origin.RECALL: "a cancellation that is there twice takes back the same message",
 }
-"""They hear LATER after `slaveTimeout` of what was appended, and why twice does no harm."""
+"""Their outcome is LATER if the appended message is not stored safely within `slaveTimeout`. The
+text says why a second copy does no harm."""
 
 Done = Callable[[Sequence[WriteOutcome]], None]
 
 
 class Route(Protocol):
-    """A way out for secondary messages."""
+    """Writes internal messages to one destination."""
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None: ...
 
 
 class OwnStore(Protocol):
-    """What the local route needs of the store."""
+    """The part of the store that `OwnLogRoute` uses."""
 
     def append(self, drafts: Sequence[Draft], wall: int) -> list[Appended | PutStatus]: ...
 
@@ -203,12 +208,13 @@ def _always() -> bool:
 
 
 class OwnLogRoute:
-    """The route of a master: its own store.
+    """Writes internal messages to the broker's own log.
 
-    With synchronous flush a draft is STORED once it is synced, with replicas once they have it: a
-    delivered delay message whose progress were saved before its own bytes would be lost by a power
-    cut or a failover. `kept` says when; `writable` whether this broker is the master at all
-    (INV-32). `pending_writes` must be ticked, and told of another role.
+    With synchronous flush a draft is STORED when it is synced, with replicas when they have it.
+    Otherwise the progress of a delayed message could be saved before the message itself, and a
+    power cut or a failover would lose the message. `kept` decides when a log offset is safe.
+    `writable` returns whether this broker may write at all (INV-32). The owner must call the tick
+    and `role_changed` of `pending_writes`.
     """
 
     def __init__(
@@ -243,7 +249,7 @@ class OwnLogRoute:
         wait(end, kept)
 
     def _append(self, drafts: Sequence[Draft], wall: int) -> tuple[list[WriteOutcome], int]:
-        """What became of each, and where the last record ends; 0: none was appended."""
+        """Append the drafts; return their outcomes and the log offset of the end, 0 for none."""
         if isinstance(drafts, Remade):
             end = self._store.append_run(drafts.run, wall)
             if end:
@@ -255,7 +261,7 @@ class OwnLogRoute:
 
 
 def _at_once(end: int, done: Callable[[bool], None]) -> None:
-    """Asynchronous flush, no replicas: what is written is kept."""
+    """Report True at once: with asynchronous flush and no replicas, written means stored."""
     done(True)
 
 
@@ -266,7 +272,7 @@ def _outcome(result: Appended | PutStatus) -> WriteOutcome:
 
 
 class InternalWriter:
-    """Counts what goes out and hands it to the route that holds for the broker's role."""
+    """Passes internal messages to the route of the broker, and counts the outcomes."""
 
     def __init__(self, route: Route) -> None:
         self.route = route
@@ -275,7 +281,10 @@ class InternalWriter:
         self._refused = dict.fromkeys(Origin, 0)
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:
-        """Write `drafts` in order; `done` gets their outcomes, possibly before this returns."""
+        """Write `drafts` in order; `done` gets their outcomes, possibly before this returns.
+
+        `wall` is the present time (wall ms).
+        """
         self._waiting += len(drafts)
 
         def settled(outcomes: Sequence[WriteOutcome]) -> None:

@@ -17,16 +17,16 @@ from epochmq.store.remake import Remade
 
 
 class RoleRoute:
-    """The route of every broker."""
+    """Routes internal messages to the own log or to another master, by the broker's rights."""
 
     def __init__(self, own: Route, rights: Callable[[], RoleRow]) -> None:
         self._own = own
         self._rights = rights
         self._away: Route | None = None
-        """Where messages go that may not be written here; None where nothing escapes."""
+        """Route for messages that must not be written here; None if there is no such route."""
 
     def use(self, away: Route) -> None:
-        """Forward what may not be written here by `away`."""
+        """Use `away` to forward messages that must not be written here."""
         self._away = away
 
     def put(self, drafts: Sequence[Draft], origin: Origin, wall: int, done: Done) -> None:

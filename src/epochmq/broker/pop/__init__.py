@@ -1,1 +1,1 @@
-"""POP: messages handed out for a time, their acknowledgements, and their revival."""
+"""POP consumption: check points, acknowledgements, receipt handles, ordered POP and revive."""

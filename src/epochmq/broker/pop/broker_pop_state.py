@@ -1,4 +1,8 @@
-"""Everything POP keeps of one broker, and the work it does between requests."""
+"""The POP state of one broker: check points, acknowledgements, and the background work of POP.
+
+`PopState` joins the parts of POP: the windows of popped messages, the POP buffer, ordered POP, the
+waiting pops (long polling) and the revive driver.
+"""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -30,7 +34,7 @@ Stored = Callable[[Sequence[bool]], None]
 
 @dataclass
 class PoppedCheckPoint:
-    """A check point that a pop made, the window it covers, its revive queue."""
+    """A check point that a pop made, with its revive queue and the window that it covers."""
 
     check_point: CheckPoint
     queue_id: int
@@ -39,17 +43,18 @@ class PoppedCheckPoint:
 
 @dataclass
 class _Acked:
-    """Messages of one check point, and who wants to hear of it."""
+    """Acknowledged messages of one check point, and the callbacks of the requests."""
 
     offsets: list[int]
     waiting: list[Callable[[bool], None]]
     due_wall_ms: int
     late: bool
-    """Their time seemed to be over: they count only where the check point is known."""
+    """Whether the invisible time seemed to be over: then the acknowledgements count only if the
+    check point is known here."""
 
 
 class PopState:
-    """Owned by the node; nothing in it waits."""
+    """All POP state of a broker. No method blocks; results are reported to callbacks."""
 
     def __init__(
         self,
@@ -64,7 +69,11 @@ class PopState:
         host: bytes,
         escapes: Callable[[], bool],
     ) -> None:
-        """`escapes` says whether the own log is not to be written: this is an acting master."""
+        """Build the parts of POP.
+
+        `escapes` returns whether this broker is an acting master, which must not write to its own
+        log. `host` is the store host for acknowledgement records.
+        """
         self._store = store
         self._internal_writer = internal_writer
         self._offsets = offsets
@@ -96,20 +105,25 @@ class PopState:
             end=lambda: store.pointers.appended,
         )
         self.role_changes = 0
-        """Counts roles: what one began is not what the next one knows."""
+        """Number of role changes. A request that spans a change must not use its old state."""
         self._running = self._delivers = False
-        """Whether the revive queues are read in this role; whether that goes on now."""
+        """Whether the revive queues were started in this role; whether they are driven now."""
         self._next_queue = -1
         self._acks: dict[tuple[int, Key], _Acked] = {}
-        """Acknowledgements of this turn, by revive queue and check point."""
+        """Acknowledgements of this turn of the loop, by revive queue and check point key."""
         self._escapes = escapes
         self._choose_pin: Callable[[str], int | None] = _nowhere
-        """Which master keeps the check points of a topic while this is an acting master."""
+        """Chooses the pinned queue of another master for the check points of a topic, while this
+        broker is an acting master. None: there is no such master."""
 
     def use_other_masters(
         self, choose_pin: Callable[[str], int | None], fetch: FetchFromGroup
     ) -> None:
-        """Give check points to the master that `choose_pin` names, and read its messages."""
+        """Connect POP with other broker groups (RIP-32).
+
+        `choose_pin` returns the pinned queue number of the master that stores the check points of a
+        topic, or None. `fetch` reads messages of check points of another broker group.
+        """
         self._choose_pin = choose_pin
         self.driver.fetch_from(fetch)
 
@@ -119,7 +133,11 @@ class PopState:
     # Between requests ------------------------------------------------------------------------
 
     def tick(self, now: int, wall: int, *, delivers: bool) -> None:
-        """Bounded work: progress that is confirmed now, young check points, reviving."""
+        """Do a limited piece of background work; `now` is monotonic ms, `wall` is wall ms.
+
+        Commits offsets that are confirmed now, writes check points of the POP buffer that are due,
+        and revives if `delivers` is true.
+        """
         self.write_acks(wall)  # before what is due is looked at
         self.confirmed.run_due()
         for slot in self.buffer.due(now, WRITES_PER_TICK):
@@ -134,14 +152,17 @@ class PopState:
         self.driver.tick(now, wall)
 
     def next_deadline(self, now: int) -> int | None:
-        """Monotonic; None when nothing but a request brings work."""
+        """Return the monotonic time (ms) of the next tick that has work; None without work."""
         wanted = [self.driver.next_deadline(now)] if self._delivers else []
         wanted += [self.buffer.next_deadline(), self.orders.next_deadline()]
         wanted.append(self.polls.polls.next_deadline())
         return min((at for at in wanted if at is not None), default=None)
 
     def role_changed(self) -> None:
-        """What is kept in memory was true of another role; who is master reads its own log."""
+        """Forget the state in memory, which belongs to the old role.
+
+        The next master reads the check points from its own log.
+        """
         self.role_changes += 1
         self._running = self._delivers = False
         self.driver.stop()
@@ -150,19 +171,25 @@ class PopState:
         self.buffer.clear()
 
     def drop_topic(self, topic: str) -> None:
-        """A topic is deleted. Made anew, it begins with its first message: what is under way must
-        not move a group past it."""
+        """Forget the POP state of a deleted topic.
+
+        A new topic of the same name begins at its first message, so a pending window must not
+        commit an offset past it.
+        """
         self.windows.drop(lambda key: key.topic == topic)
         self.orders.drop(lambda key: key.topic == topic)
         self.buffer.drop_topic(topic)
 
     def drop_group(self, group: str) -> None:
-        """A group is deleted."""
+        """Forget the windows and ordered batches of a deleted consumer group."""
         self.windows.drop(lambda key: key.group == group)
         self.orders.drop(lambda key: key.group == group)
 
     def apply_committed_orders(self, now: int, wall: int) -> None:
-        """Before batches are handed out in order here: they and the offsets came each by itself."""
+        """Reconcile ordered batches and committed offsets before this broker serves ordered POP.
+
+        Both are replicated, but separately, so one may be older than the other.
+        """
 
         def committed(key: QueueKey) -> tuple[int, int]:
             return self._offsets.get(*key), self._offsets.begun_at(*key)
@@ -171,7 +198,10 @@ class PopState:
             self._commit(key, offset, wall)
 
     def finish(self, now: int, wall: int) -> None:
-        """Before a stop: young check points go into the log, so that nothing is repeated."""
+        """Write all check points of the POP buffer to the log before a stop.
+
+        So a clean stop repeats no delivery.
+        """
         self.write_acks(wall)
         for slot in self.buffer.pop_all():
             self._write(slot, now, wall)
@@ -181,9 +211,10 @@ class PopState:
         return self._options.revive_queue_num if config is None else config.read_queue_nums
 
     def next_revive_queue(self, topic: str) -> int:
-        """The number that a pop's handles carry: a queue of the own log, or of another master's.
+        """Return the revive queue number for the receipt handles of one pop of `topic`.
 
-        `Refused` when no master can keep the check points that a slave must not write.
+        It is a queue of the own revive topic, round robin. At an acting master it is a pinned queue
+        of another master. Raises `Refused` if an acting master finds no such master.
         """
         if self._escapes():
             queue_id = self._choose_pin(topic)
@@ -198,7 +229,11 @@ class PopState:
         return self._next_queue % self.revive_queues()
 
     def hiding_queue(self, queue_id: int, topic: str) -> int:
-        """Where the check point goes that follows one in `queue_id`; `Refused` as a pop's."""
+        """Return the revive queue for a check point that replaces one in `queue_id`.
+
+        A change of the invisible time writes such a check point. Raises `Refused` like
+        `next_revive_queue`.
+        """
         if is_pinned(queue_id) == self._escapes():
             return queue_id
         return self.next_revive_queue(topic)
@@ -214,9 +249,10 @@ class PopState:
     # Check points ----------------------------------------------------------------------------
 
     def keep(self, taken: Sequence[PoppedCheckPoint], now: int, wall: int, done: Stored) -> None:
-        """Keep check points, in memory or in the log; `done` hears which are kept.
+        """Store check points in the POP buffer or in the log; `done` gets a bool for each.
 
-        A window counts as taken then, and is committed once its check point is confirmed.
+        Once a check point is stored, its window counts as taken. The window's offset is committed
+        when the check point is confirmed.
         """
         kept = [True] * len(taken)
         writing: list[int] = []
@@ -265,7 +301,7 @@ class PopState:
         self.confirmed.when(self._store.pointers.appended, lambda: self.finish_window(window, wall))
 
     def finish_window(self, window: PopWindow, wall: int) -> None:
-        """The window needs no more care: commit what of the queue is safe now."""
+        """Mark the window as safe, and commit the consumer offset that is safe now."""
         offset = self.windows.offset_to_commit(window)
         if offset is None:
             return
@@ -296,14 +332,21 @@ class PopState:
     def seen(
         self, key: Key, queue_id: int, offset: int, now: int, wall: int
     ) -> MessageState | None:
-        """What is known of a message; None when it cannot be said, as there is more to read."""
+        """Return the state of a popped message; None if it is unknown.
+
+        Reads on in the revive queue first. The state is unknown while the check point is in the POP
+        buffer, this broker does not drive the revive queue, or more records must be read.
+        """
         core = self.driver.queues.get(queue_id)
         if key in self.buffer or core is None or not self.driver.read(queue_id, now, wall):
             return None
         return core.seen(key, offset)
 
     def first_popped_ms(self, key: Key, queue_id: int) -> int:
-        """When a pop took what the check point of `key` stands for, as far as it is known here."""
+        """Return when the messages of a check point were first popped (wall ms).
+
+        Falls back to `key.pop_time` if the check point is not known here.
+        """
         found, core = self.buffer.check_point(key), self.driver.queues.get(queue_id)
         if found is None and core is not None:
             found = core.check_point(key)
@@ -319,9 +362,11 @@ class PopState:
         *,
         invisible_ms: int = 0,
     ) -> None:
-        """Acknowledge messages of one check point; `done` hears whether that is kept.
+        """Acknowledge messages of one check point; `done` gets whether the acknowledgement counts.
 
-        What must be written goes out with `write_acks`, one record a check point.
+        `offsets` are queue offsets. `invisible_ms` is the invisible time of the receipt handle.
+        Acknowledgements of check points in the POP buffer take effect at once; the others are
+        written by `write_acks`, one record for each check point.
         """
         left: list[int] = []
         for offset in offsets:
@@ -340,7 +385,7 @@ class PopState:
         acked.waiting.append(done)
 
     def write_acks(self, wall: int) -> None:
-        """Write the acknowledgements of this turn, all at once."""
+        """Write all acknowledgements of this turn of the loop in one batch for each destination."""
         if not self._acks:
             return
         acks, self._acks = self._acks, {}
@@ -370,9 +415,12 @@ class PopState:
         self._internal_writer.put(drafts, Origin.POP, wall, stored)
 
     def _count(self, key: Key, queue_id: int, acked: _Acked) -> bool:
-        """Acknowledgements are in the log: whether they came in time. What was handed out again
-        meanwhile is not acknowledged; whether it was cannot be said of one that is late, where its
-        check point is not known, as after a start."""
+        """Apply acknowledgements that are in the log; return whether all came in time.
+
+        A message that was delivered again meanwhile is not acknowledged. A late acknowledgement
+        also fails if its check point is not known, for example after a start: then nobody knows
+        whether the message was delivered again.
+        """
         core = self.driver.queues.get(queue_id)
         if core is None:
             return not acked.late
@@ -386,11 +434,11 @@ class PopState:
         return len(still) == len(acked.offsets)
 
     def _remember(self, acks: dict[tuple[int, Key], _Acked]) -> None:
-        """Acknowledgements of check points in the own log, at a slave that must not write there.
+        """Keep acknowledgements in memory at an acting master, which must not write to its log.
 
-        They are kept in memory; with the progress of the revive queue, which moves past check
-        points of which nothing is open, they go to the master when that returns. What is lost with
-        both is delivered again (H18).
+        They concern check points in its own log. The progress of the revive queue moves past
+        finished check points, and the returning master takes over that progress. If the process
+        stops before, the messages are delivered again (H18).
         """
         for (queue_id, key), acked in acks.items():
             core = self.driver.queues.get(queue_id)

@@ -1,14 +1,14 @@
-"""Ordered POP: a queue hands out one batch at a time, and the next one when that is over.
+"""Ordered POP (FIFO): a queue delivers one batch at a time, and the next when the batch is over.
 
-A batch blocks its queue until each of its messages is acknowledged or the time of the last open one
-is over; the same attempt (`attemptId`) may read its own batch again. The committed offset is that
-of the first message without an acknowledgement. There are no check points: what is not acknowledged
-is read again in its queue, in its order.
+A batch blocks its queue until each of its messages is acknowledged, or until the invisible time of
+its last open message is over. The same attempt (`attemptId`) may read its own batch again. The
+committed offset is the offset of the first message without an acknowledgement. Ordered POP has no
+check points: messages without an acknowledgement are read again from their queue, in order.
 
-File: config/consumerOrderInfo.json in the form of RocketMQ 5.1 and later, and
-a DataVersion. Replicas copy it, as upstream's do not: whoever is
-master next goes on in order, and hands out nothing that may be in a consumer's hands (ADR 0055).
-What travels says by `wallMillis` what time it was. Pure.
+File: config/consumerOrderInfo.json in the form of RocketMQ 5.1 and later, plus a DataVersion.
+Replicas copy the table (RocketMQ's do not): so the next master continues in order, and delivers no
+message that a consumer may be processing (ADR 0055). The copy carries the sender's wall time in
+`wallMillis`. The module is pure: it does no I/O and reads no clock.
 """
 
 import heapq
@@ -24,13 +24,12 @@ from epochmq.model.data_version import DataVersion
 from epochmq.wire import json_tolerant
 
 # Ordered batch -------------------------------------------------------------------------------
-# What is out of one queue by an ordered pop, and its row in consumerOrderInfo.json.
-#
-# Deadlines are monotonic; rows have wall times. Pure.
+# The messages that an ordered pop delivered from one queue, and their row in
+# consumerOrderInfo.json. Deadlines are monotonic ms; rows hold wall ms.
 
 
 class BatchRow(msgspec.Struct, omit_defaults=True):
-    """A batch as the file has it."""
+    """A batch as it is stored in the file; the field names are RocketMQ's."""
 
     popTime: int = 0
     i: int | None = None
@@ -41,13 +40,17 @@ class BatchRow(msgspec.Struct, omit_defaults=True):
     cm: int = 0
     a: str | None = None
     epochmqAhead: list[int] | None = None
-    """Ours; see `OrderedBatch.ahead`."""
+    """EpochMQ only; see `OrderedBatch.ahead`."""
     epochmqHidden: dict[int, int] | None = None
-    """Ours; see `OrderedBatch.hidden_ms`."""
+    """EpochMQ only; see `OrderedBatch.hidden_ms`."""
 
 
 class OrderedBatch:
-    """What is out of one queue. `offsets` are queue offsets, `until` monotonic ms a message."""
+    """The batch that is delivered from one queue.
+
+    `offsets` are queue offsets. `until` has the end of each message's invisible time (monotonic
+    ms). `acked` is a bit map, with the lowest bit for the first message.
+    """
 
     __slots__ = ("acked", "ahead", "attempt_id", "counts", "hidden_ms", "invisible_time", "offsets",
                  "pop_time", "taken_wall_ms", "until", "visible_wall_ms")  # fmt: skip
@@ -58,26 +61,31 @@ class OrderedBatch:
         self.offsets = list(offsets)
         self.attempt_id: str | None = None
         self.counts: dict[int, int] = {}
-        """How often a message was out before, for those that were."""
+        """How often each message was delivered before, by queue offset; only counts above 0."""
         self.acked = 0
         self.ahead: frozenset[int] = frozenset()
-        """Acknowledged in earlier batches, behind the first message of this one."""
+        """Queue offsets behind the first message of this batch that were acknowledged in earlier
+        batches."""
         self.until: list[int] = []
         self.visible_wall_ms: dict[int, int] = {}
-        """Only what an invisible time was changed for."""
+        """When a message becomes visible (wall ms); only for messages whose invisible time was
+        changed."""
         self.hidden_ms: dict[int, int] = {}
-        """Of the same messages: for how long they were hidden then. After a restart or at another
-        broker the wall clock may be another one: no message stays hidden for longer than this."""
+        """For the same messages, the invisible time (ms) from that change. After a restart or at
+        another broker the wall clock may differ; no message stays hidden longer than this."""
         self.taken_wall_ms = pop_time
 
     def open_until(self) -> int:
-        """When the last message without an acknowledgement is visible again; 0 for none."""
+        """Return when the last unacknowledged message is visible again (monotonic ms); else 0."""
         return max(
             (at for bit, at in enumerate(self.until) if not self.acked >> bit & 1), default=0
         )
 
     def next_offset(self) -> int:
-        """The first message without an acknowledgement, else what follows the last."""
+        """Return the offset of the first unacknowledged message, else the offset after the batch.
+
+        The offset after the batch skips messages that earlier batches acknowledged.
+        """
         for bit, offset in enumerate(self.offsets):
             if not self.acked >> bit & 1:
                 return offset
@@ -87,17 +95,19 @@ class OrderedBatch:
         return after
 
     def acked_offsets(self) -> frozenset[int]:
-        """All that is known to be acknowledged, at and behind the first message."""
+        """Return all acknowledged queue offsets, of this batch and in `ahead`."""
         mine = (at for bit, at in enumerate(self.offsets) if self.acked >> bit & 1)
         return self.ahead.union(mine)
 
     def follow(self, old: "OrderedBatch") -> None:
-        """It is out instead of `old`: what is acknowledged of that stays so, though only a part of
-        it, or what lies before, is out again."""
+        """Replace `old`: its acknowledgements stay valid.
+
+        This also holds if the new batch contains only a part of `old`, or earlier messages.
+        """
         self.ahead = frozenset(at for at in old.acked_offsets() if at > self.offsets[0])
 
     def hold_as(self, old: "OrderedBatch", now: int) -> None:
-        """Its consumer may have `old` in its hands as well: what that hides longer stays so."""
+        """Keep the longer invisible times of `old`, which the same consumer may still process."""
         held = dict(zip(old.offsets, old.until, strict=True))
         for bit, offset in enumerate(self.offsets):
             if (until := held.get(offset, 0)) > self.until[bit]:
@@ -105,12 +115,12 @@ class OrderedBatch:
                 self.hide(offset, until - now, self.pop_time)
 
     def hide(self, offset: int, hidden_ms: int, wall: int) -> None:
-        """Note that a message is hidden for `hidden_ms` from the wall time `wall` on."""
+        """Note that a message is hidden for `hidden_ms` from wall time `wall` (ms) on."""
         self.visible_wall_ms[offset] = wall + hidden_ms
         self.hidden_ms[offset] = hidden_ms
 
     def ack_before(self, offset: int) -> bool:
-        """What lies before the committed `offset` is acknowledged; whether that is news."""
+        """Acknowledge the messages before the committed `offset`; return whether any was new."""
         before = self.acked
         for bit, at in enumerate(self.offsets):
             if at < offset:
@@ -118,13 +128,17 @@ class OrderedBatch:
         return self.acked != before
 
     def is_after(self, other: "OrderedBatch") -> bool:
-        """Whether it was out later than `other` of the same queue: a queue only goes on, and what
-        comes again comes at a later time."""
+        """Return whether this batch was delivered after `other` of the same queue.
+
+        A later batch starts at a higher offset, or at the same offset with a later pop time.
+        """
         return (self.offsets[0], self.pop_time) > (other.offsets[0], other.pop_time)
 
     def join(self, other: "OrderedBatch") -> None:
-        """`other` is the same batch as another broker knows it: acknowledged is what either says,
-        hidden for the longer of both times."""
+        """Merge `other`, another broker's copy of the same batch.
+
+        A message is acknowledged if either copy says so, and hidden until the later of both times.
+        """
         self.acked |= other.acked
         self.ahead |= other.ahead
         self.until = [max(pair) for pair in zip(self.until, other.until, strict=True)]
@@ -153,8 +167,11 @@ def row_of(batch: OrderedBatch) -> BatchRow:
 def batches_of(
     rows: Mapping[QueueKey, BatchRow], now: int, wall: int
 ) -> dict[QueueKey, OrderedBatch]:
-    """Rows with deadlines for wall times; late is better than early, but no later than was asked
-    for, whatever became of the clock meanwhile. Empty ones are left out."""
+    """Convert rows into batches; wall times become monotonic deadlines (ms).
+
+    A deadline is never later than the requested invisible time allows, even if the wall clock was
+    set meanwhile. Rows without messages are left out.
+    """
     batches = {}
     for key, row in rows.items():
         if not row.o:
@@ -177,7 +194,7 @@ def batches_of(
 
 
 def rows_of(content: Mapping[str, Any]) -> dict[QueueKey, BatchRow]:
-    """The rows of a file or body; `ValueError` when it is none."""
+    """Read the rows of the file or of a replica's answer; raises `ValueError` on a wrong form."""
     table = msgspec.convert(
         content.get("table") or {}, dict[str, dict[int, BatchRow]], strict=False
     )
@@ -190,7 +207,7 @@ def rows_of(content: Mapping[str, Any]) -> dict[QueueKey, BatchRow]:
 
 
 def _absolute(offsets: Sequence[int]) -> list[int]:
-    """The first is an offset, the others are distances from it."""
+    """Convert a list of one offset and distances from it into a list of offsets."""
     return [offsets[0], *(offsets[0] + delta for delta in offsets[1:])]
 
 
@@ -198,21 +215,21 @@ def _absolute(offsets: Sequence[int]) -> list[int]:
 
 
 RECENT_MS = 60_000
-"""Only a batch whose time was not over longer ago puts a committed offset forward: who pops no
-longer in order may have gone back since, and would lose messages by it."""
+"""A batch that ended longer ago (ms) does not move a committed offset forward. The group may pop
+without order by now and may have moved its offset back; it would lose messages."""
 
 
 class AckRefusal(Enum):
-    """Why an acknowledgement moves no offset."""
+    """Why an acknowledgement is refused and moves no offset."""
 
     STALE = auto()
-    """It belongs to a batch that is not out any more: its time was over."""
+    """The acknowledgement belongs to an earlier batch, or the queue has no batch."""
     ILLEGAL = auto()
-    """The batch has no such message."""
+    """The batch does not contain the message."""
 
 
 class Orders:
-    """The batches of all queues."""
+    """The ordered batches of all queues (RocketMQ's ConsumerOrderInfoManager)."""
 
     file = "config/consumerOrderInfo.json"
 
@@ -220,40 +237,43 @@ class Orders:
         self.dirty = False
         self.version = DataVersion()
         self.changes = 0
-        """Counts everything that changes a batch: replicas ask only for what is new."""
+        """Counts every change of a batch, so that replicas can ask only for later changes."""
         self._batches: dict[QueueKey, OrderedBatch] = {}
         self._frees: list[tuple[int, QueueKey]] = []
         self._loaded: dict[QueueKey, BatchRow] = {}
         self._recent: dict[QueueKey, int] = {}
-        """Batches by their last change, the latest last."""
+        """The `changes` count at each batch's last change; the latest change is last."""
         self._whole_before = 0
-        """What changed since an earlier count is the whole table."""
+        """For a count below this, `changed_since` cannot list the changes: send the whole table."""
 
     def __len__(self) -> int:
         return len(self._batches)
 
     def begin(self, now: int, wall: int) -> None:
-        """After `load`: from now on its wall times are deadlines; late is better than early."""
+        """Convert the wall times of the loaded rows into deadlines; call it once after `load`."""
         for key, batch in batches_of(self._loaded, now, wall).items():
             self._put(key, batch)
         self._loaded = {}
 
     def blocked(self, key: QueueKey, attempt_id: str | None, now: int) -> bool:
-        """Whether nothing may be taken of the queue now."""
+        """Return whether the queue is blocked by a batch of another attempt."""
         batch = self._batches.get(key)
         if batch is None or (attempt_id and batch.attempt_id == attempt_id):
             return False
         return batch.open_until() > now
 
     def out_of(self, key: QueueKey, attempt_id: str | None) -> int:
-        """How many messages an attempt may have in its hands: it reads all of them again."""
+        """Return how many unacknowledged messages of the queue's batch belong to this attempt.
+
+        The attempt may read all of them again. 0 if the batch belongs to another attempt.
+        """
         batch = self._batches.get(key)
         if batch is None or not attempt_id or batch.attempt_id != attempt_id:
             return 0
         return len(batch.offsets) - batch.acked.bit_count()
 
     def done_with(self, key: QueueKey) -> frozenset[int]:
-        """Messages of the last batch that are acknowledged: they are not handed out again."""
+        """Return the acknowledged queue offsets of the last batch; they are not delivered again."""
         batch = self._batches.get(key)
         return frozenset() if batch is None else batch.acked_offsets()
 
@@ -261,10 +281,10 @@ class Orders:
         self, key: QueueKey, attempt_id: str | None, pop: tuple[int, int], offsets: Sequence[int],
         now: int,
     ) -> tuple[dict[int, int], int] | None:  # fmt: skip
-        """A batch is handed out; `pop` is its time (wall ms) and invisible time.
+        """Record that a batch is delivered; `pop` is (pop time in wall ms, invisible time in ms).
 
-        Answers how often each message was out before, and the least of that; None when there are
-        too many queues with batches.
+        Returns how often each message was delivered before, and the smallest of these counts.
+        Returns None if too many queues have batches already.
         """
         old = self._batches.get(key)
         if old is None and len(self._batches) >= limits.POP_ORDER_QUEUES_MAX:
@@ -288,10 +308,10 @@ class Orders:
         return dict(batch.counts), least
 
     def ack(self, key: QueueKey, offset: int, pop_time: int) -> int | AckRefusal:
-        """A message is done with: the offset to commit, or why there is none.
+        """Acknowledge a message; return the queue offset to commit, or why it is refused.
 
-        RocketMQ commits `offset` + 1 when it knows of no batch, as after a crash: the messages
-        before it would be lost.
+        RocketMQ commits `offset` + 1 if it knows no batch, for example after a crash; this loses
+        the messages before it. EpochMQ answers STALE instead.
         """
         batch = self._batches.get(key)
         if batch is None or batch.pop_time != pop_time:
@@ -305,7 +325,10 @@ class Orders:
     def change(
         self, key: QueueKey, offset: int, pop_time: int, invisible_time: int, now: int, wall: int
     ) -> bool:
-        """Hide a message for another time from now on; False when it is not out any more."""
+        """Change the invisible time of a message: `invisible_time` ms from now on.
+
+        Returns False if the message is not in the queue's batch any more.
+        """
         batch = self._batches.get(key)
         if batch is None or batch.pop_time != pop_time or offset not in batch.offsets:
             return False
@@ -315,7 +338,7 @@ class Orders:
         return True
 
     def freed(self, now: int) -> list[QueueKey]:
-        """Queues whose block may be over: who waits for them should look."""
+        """Return the queues whose block may be over, so that waiting requests try again."""
         found = []
         while self._frees and self._frees[0][0] <= now:
             _, key = heapq.heappop(self._frees)
@@ -326,13 +349,13 @@ class Orders:
         return self._frees[0][0] if self._frees else None
 
     def forget(self, key: QueueKey) -> None:
-        """The queue's offset was reset."""
+        """Forget the batch of a queue, because its consumer offset was reset."""
         if self._batches.pop(key, None) is not None:
             self._recent.pop(key, None)
             self._all_changed()
 
     def drop(self, unwanted: Callable[[QueueKey], bool]) -> None:
-        """Groups or topics are deleted."""
+        """Forget the batches of deleted groups or topics: those for which `unwanted` is true."""
         for key in [key for key in self._batches if unwanted(key)]:
             self.forget(key)
 
@@ -344,13 +367,15 @@ class Orders:
     def apply_committed(
         self, committed: Callable[[QueueKey], tuple[int, int]], now: int
     ) -> list[tuple[QueueKey, int]]:
-        """Bring batches and committed offsets together, before anything is handed out here: both
-        are copied and saved, but not at the same time.
+        """Reconcile batches with committed offsets, before this broker delivers any batch.
 
-        `committed` tells a queue's offset (-1 for none) and when it was reset (wall ms; 0 for
-        never). A batch from before a reset is over. Answers the offsets to commit: what comes
-        before a batch that is, or was just now, out has been acknowledged. So it is where the
-        offset did not arrive at all: a group would begin anew, at either end of its queue.
+        Both are replicated and saved, but not at the same time. `committed` returns a queue's
+        offset (-1 for none) and when it was reset (wall ms; 0 for never). A batch from before a
+        reset is forgotten.
+
+        Returns the offsets to commit. All messages before a current or recent batch have been
+        acknowledged, so a smaller committed offset moves up to the batch. This also holds if the
+        broker has no committed offset: otherwise the group would start at one end of its queue.
         """
         ahead = []
         for key, batch in list(self._batches.items()):
@@ -365,7 +390,10 @@ class Orders:
         return ahead
 
     def adopt(self, content: dict[str, Any], now: int, wall: int, *, whole: bool) -> None:
-        """Take a master's batches over ours; with `whole` all others go."""
+        """Take over the batches of the master; with `whole`, all other batches are removed.
+
+        Raises `ValueError` if there are too many batches or the form is wrong.
+        """
         told = _told(content, now, wall)
         if len(told) > limits.POP_ORDER_QUEUES_MAX:
             raise ValueError(f"batches of {len(told)} queues are too many")
@@ -379,8 +407,11 @@ class Orders:
             self._put(key, batch)
 
     def merge(self, content: dict[str, Any], now: int, wall: int) -> int:
-        """Take from another replica the batches that were out later there, or of which more is
-        acknowledged; how many. The version steps past both."""
+        """Merge the batches of another replica; return how many were taken over.
+
+        Of two different batches of a queue the later one wins. Two copies of the same batch are
+        joined. The new version is higher than both versions.
+        """
         told, taken = _told(content, now, wall), 0
         for key, theirs in told.items():
             ours = self._batches.get(key)
@@ -398,7 +429,7 @@ class Orders:
         return taken
 
     def changed_since(self, changes: int) -> list[QueueKey] | None:
-        """The batches that changed after `changes` was counted; None when that cannot be told."""
+        """Return the queues whose batches changed after count `changes`; None if unknown."""
         if not self._whole_before <= changes <= self.changes:
             return None
         keys = []
@@ -411,15 +442,17 @@ class Orders:
     # The file --------------------------------------------------------------------------------
 
     def step_version(self, wall: int) -> None:
-        """Before it is saved, if it changed; a replica has its master's versions."""
+        """Step the version if the table changed; call it before a save at a master."""
         if self.dirty:
             self.version = self.version.next_version(wall)
 
     def content(
         self, keys: Iterable[QueueKey] | None = None, wall: int | None = None
     ) -> dict[str, Any]:
-        """The shape of the file, and with the time of now of what replicas copy; of these queues
-        only, or all."""
+        """Return the content of the file, or with `wall` (wall ms) of the answer to replicas.
+
+        `keys` limits the content to some queues.
+        """
         table: dict[str, dict[int, BatchRow]] = {}
         for key in self._batches if keys is None else keys:
             table.setdefault(f"{key.topic}@{key.group}", {})[key.queue_id] = row_of(
@@ -434,7 +467,7 @@ class Orders:
         return json_tolerant.dumps(self.content())
 
     def load(self, content: dict[str, Any]) -> None:
-        """Take over consumerOrderInfo.json; `begin` makes deadlines of its times."""
+        """Load consumerOrderInfo.json; `begin` then converts its wall times into deadlines."""
         self._loaded, self.version = rows_of(content), _version(content)
 
     def _put(self, key: QueueKey, batch: OrderedBatch) -> None:
@@ -449,7 +482,7 @@ class Orders:
             heapq.heapify(self._frees)
 
     def _all_changed(self) -> None:
-        """Who copies the table gets it whole."""
+        """Make every replica copy the whole table."""
         self.dirty = True
         self.changes += 1
         self._whole_before = self.changes
@@ -460,5 +493,5 @@ def _version(content: dict[str, Any]) -> DataVersion:
 
 
 def _told(content: dict[str, Any], now: int, wall: int) -> dict[QueueKey, OrderedBatch]:
-    """Another broker's batches; its clock need not be right."""
+    """Read another broker's batches; its `wallMillis` is used, so its clock need not be right."""
     return batches_of(rows_of(content), now, msgspec.convert(content.get("wallMillis", wall), int))

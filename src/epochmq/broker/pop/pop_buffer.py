@@ -1,13 +1,13 @@
-"""Check points that are kept in memory while they are young (`enablePopBufferMerge`).
+"""POP buffer: new check points in memory before they are written (`enablePopBufferMerge`).
 
-A check point whose messages are all acknowledged within `popCkStayBufferTime` is never written, and
-neither are its acknowledgements. The others are written once they have stayed that long, and at the
-latest `popCkStayBufferTimeOut` before they are due, with what is acknowledged as their bits. The
-group's committed offset stays in front of them until then (`pop.windows`): a crash forgets them and
-their acknowledgements, and the messages are handed out again - repeated, never lost.
+If all messages of a check point are acknowledged within `popCkStayBufferTime`, neither the check
+point nor its acknowledgements are written. Other check points are written after that time, and at
+the latest `popCkStayBufferTimeOut` before they are due, with their acknowledgements as bits. Until
+then the committed offset stays before their messages (`pop_windows.py`): a crash loses the buffer,
+and the messages are delivered again. They may be repeated, but are never lost.
 
-Pure: `now` is monotonic ms. Everything is bounded: a full buffer says no, and the check point is
-written at once.
+The module is pure; `now` is monotonic ms. The size is limited: if the buffer is full, the check
+point is written at once.
 """
 
 import heapq
@@ -17,11 +17,11 @@ from epochmq.broker.pop.pop_records import CheckPoint, Key, with_done
 from epochmq.broker.pop.pop_windows import PopWindow
 
 RETRY_MS = 1_000
-"""Pause before a check point that the internal writer refused is written again."""
+"""Pause (ms) before a check point that the internal writer refused is written again."""
 
 
 class BufferSlot:
-    """One young check point; `queue_id` is its revive queue."""
+    """One buffered check point; `queue_id` is its revive queue."""
 
     __slots__ = (
         "acked",
@@ -43,14 +43,14 @@ class BufferSlot:
         self.queue_id = queue_id
         self.window = window
         self.until_ms = until_ms
-        """Monotonic: its messages are hidden as long."""
+        """Monotonic time (ms) until which its messages are hidden."""
         self.offsets = check_point.offsets()
         self.full = (1 << len(self.offsets)) - 1
         self.acked = 0
         self.write_at_ms = 0
         self.writing = False
         self.unsure = False
-        """It was written and is not known to be kept: it may yet be read in the log."""
+        """Whether a write failed or timed out; the check point may be in the log all the same."""
 
     @property
     def done(self) -> bool:
@@ -61,7 +61,7 @@ class BufferSlot:
 
 
 class PopBuffer:
-    """All young check points of a broker, by their merge key."""
+    """All buffered check points of a broker, by merge key."""
 
     def __init__(self, *, stay_ms: int, spare_ms: int, slots_max: int) -> None:
         self._stay_ms = stay_ms
@@ -80,12 +80,15 @@ class PopBuffer:
         return key in self._slots
 
     def check_point(self, key: Key) -> CheckPoint | None:
-        """The young check point of that key."""
+        """Return the buffered check point with that key; None if there is none."""
         slot = self._slots.get(key)
         return None if slot is None else slot.check_point
 
     def add(self, slot: BufferSlot, now: int) -> bool:
-        """Keep it; False when it is to be written at once: no room, or too little time."""
+        """Add a check point; return False if it must be written at once.
+
+        That is so if the buffer is full, the invisible time is too short, or the key exists.
+        """
         key = slot.check_point.key
         spare = slot.check_point.invisible_time - self._spare_ms
         if len(self._slots) >= self._slots_max or spare <= 0 or key in self._slots:
@@ -95,11 +98,12 @@ class PopBuffer:
         return True
 
     def ack(self, key: Key, offset: int) -> BufferSlot | None:
-        """Note an acknowledgement; the slot when it is kept here, None when it must be written.
+        """Acknowledge the message at queue offset `offset`; return its slot.
 
-        Whoever gets a slot that is `done` settles its window: it is forgotten here. What may be in
-        the log already is acknowledged there, and noted for the next time it is written: else the
-        check point would be read and know less than was answered (INV-28).
+        None means that the acknowledgement must be written to the log. If the returned slot is
+        `done`, it is removed here and the caller finishes its window. If the check point may be in
+        the log already, the acknowledgement must be written too; it is also noted here for the next
+        write, because the check point in the log would otherwise lack it (INV-28).
         """
         slot = self._slots.get(key)
         if slot is None or offset not in slot.offsets:
@@ -113,7 +117,10 @@ class PopBuffer:
         return slot
 
     def due(self, now: int, most: int) -> list[BufferSlot]:
-        """Up to `most` slots to write now; each stays `writing` until it is reported."""
+        """Return up to `most` slots to write now.
+
+        Each stays `writing` until `written` or `failed` is called for it.
+        """
         found: list[BufferSlot] = []
         while self._plan and self._plan[0][0] <= now and len(found) < most:
             at, _, slot = heapq.heappop(self._plan)
@@ -123,14 +130,14 @@ class PopBuffer:
         return found
 
     def pop_all(self) -> list[BufferSlot]:
-        """Everything that is not being written, for a stop."""
+        """Return all slots that are not being written, and mark them as `writing`, for a stop."""
         found = [slot for slot in self._slots.values() if not slot.writing]
         for slot in found:
             slot.writing = True
         return found
 
     def written(self, slot: BufferSlot) -> None:
-        """The internal writer keeps it: from now on acknowledgements are written, too."""
+        """Remove a slot that was written; later acknowledgements must be written to the log."""
         check(slot.writing, "pop buffer: only what was due is written")
         self._written += 1
         self._slots.pop(slot.check_point.key, None)
@@ -143,9 +150,9 @@ class PopBuffer:
             self._put(slot, now + RETRY_MS)
 
     def drop_topic(self, topic: str) -> None:
-        """Its messages are gone: nothing of them is to come back (rocketmq#8479).
+        """Finish the check points of a deleted topic, so that nothing is revived (rocketmq#8479).
 
-        What may be in the log already is written once more, as done.
+        A check point that may be in the log already is written again, with all messages finished.
         """
         for key, slot in list(self._slots.items()):
             if key.topic == topic:
@@ -154,7 +161,10 @@ class PopBuffer:
                     del self._slots[key]
 
     def clear(self) -> None:
-        """Another role: who is master now hands these messages out again."""
+        """Forget all check points, because the role has changed.
+
+        The new master delivers their messages again.
+        """
         self._slots.clear()
         self._plan.clear()
 

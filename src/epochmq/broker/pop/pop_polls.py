@@ -1,8 +1,8 @@
-"""Pops and notifications that wait for messages, by (topic, group, queue).
+"""Long polling of POP: pop and notification requests that wait for messages.
 
-A pop reads its topic and both retry topics, so news of any of the three wakes it. One waiter after
-the other is served, in their order, until one finds nothing: a message wakes one consumer of a
-group and not all of them.
+Requests are grouped by (topic, group, queue). A pop reads its topic and both retry topics, so a new
+message in any of the three wakes it. Waiting requests are served one after the other, in their
+order, until one finds nothing: a message wakes one consumer of a group, not all of them.
 """
 
 from typing import NamedTuple, Protocol
@@ -14,7 +14,7 @@ ANY_QUEUE = -1
 
 
 class PollKey(NamedTuple):
-    """`notify` tells waiting notifications from waiting pops."""
+    """What a request waits for; `notify` is True for notifications and False for pops."""
 
     topic: str
     group: str
@@ -27,19 +27,19 @@ class PollKey(NamedTuple):
 
 
 class WaitingPop(Protocol):
-    """A request that can wait."""
+    """A request that can wait; `deadline` is monotonic ms."""
 
     key: PollKey
     deadline: int
 
     @property
     def owner(self) -> int:
-        """The number of its connection."""
+        """The number of the request's connection."""
         ...
 
 
 class PopPolls:
-    """All waiting requests of POP; bounded in all, a key, and in keys."""
+    """All waiting POP requests; limited in total, for each key, and in the number of keys."""
 
     def __init__(self, *, per_key_max: int, keys_max: int, total_max: int) -> None:
         self.polls: LongPoll[WaitingPop] = LongPoll(per_queue_max=per_key_max, total_max=total_max)
@@ -51,7 +51,7 @@ class PopPolls:
         return len(self.polls)
 
     def hold(self, request: WaitingPop) -> bool:
-        """Keep a request until `news` or its deadline; False when there is no room."""
+        """Keep a request until `news` or its deadline; return False if a limit is reached."""
         key = request.key
         if key not in self._keys:
             if len(self._keys) >= self._keys_max:
@@ -64,22 +64,22 @@ class PopPolls:
         return self.polls.hold(key.place, key.queue_id, 0, request.owner, request.deadline, request)
 
     def news(self, topic: str, queue_id: int) -> list[PollKey]:
-        """Who may be served now that a queue of `topic` has messages."""
+        """Return the keys whose requests may be served now that a queue of `topic` has messages."""
         keys = self._by_topic.get(topic)
         if not keys:
             return []
         return [key for key in keys if key.queue_id in (ANY_QUEUE, queue_id) or key.topic != topic]
 
     def keys_of(self, group: str, topic: str) -> list[PollKey]:
-        """Who waits in the name of a group, whichever queue it waits for."""
+        """Return the keys of a group that wait for messages of `topic`, in any queue."""
         return [key for key in self._by_topic.get(topic, ()) if key.group == group]
 
     def first(self, key: PollKey) -> WaitingPop | None:
-        """The request that has waited longest, taken out."""
+        """Remove and return the request of `key` that has waited longest; None if none waits."""
         return self.polls.pop_first(key.place, key.queue_id)
 
     def leave(self, group: str, owner: int) -> list[WaitingPop]:
-        """What a connection's client waits for in the name of a group, taken out."""
+        """Remove and return the waiting requests of one connection for a group."""
         return self.polls.pop_of_owner(owner, lambda request: request.key.group == group)
 
     def waiting(self, key: PollKey) -> int:
@@ -89,7 +89,7 @@ class PopPolls:
         return {**self.polls.statistics(), "keys": len(self._keys)}
 
     def _sweep(self) -> None:
-        """Forget the keys nobody waits for."""
+        """Remove the keys for which no request waits."""
         for key in [key for key in self._keys if not self.waiting(key)]:
             del self._keys[key]
             for topic in sources(key.group, key.topic):

@@ -1,12 +1,12 @@
-"""Check points and acknowledgements as messages of the revive topic.
+"""POP records: check points and acknowledgements as messages of the revive topic.
 
-A check point (tag `ck`) names up to 32 messages of one queue that a group took at once; bit i of
-`bm` says that message i needs no more care. An acknowledgement (`ack`, for several messages `bAck`)
-names the check point by what both have in common, the merge key. The bodies are RocketMQ's JSON;
-acknowledgements of 5.0 have long field names, which are read and never written.
+A check point (tag `ck`) names up to 32 messages of one queue that one pop took; bit i of `bm` says
+that message i is finished. An acknowledgement (tag `ack`, or `bAck` for several messages) names its
+check point by the merge key, the fields that both have in common. The bodies are RocketMQ's JSON.
+Acknowledgements of 5.0 have long field names, which are read and never written.
 
-Here both go to the revive topic at once, in the order in which they were made, and not through the
-timer wheel (ADR 0047): an acknowledgement always lies behind its check point.
+EpochMQ writes both to the revive topic at once, in the order in which they were made, and not
+through the timer wheel (ADR 0047). So an acknowledgement always lies behind its check point.
 """
 
 from collections.abc import Iterable
@@ -24,15 +24,17 @@ from epochmq.store.draft import Draft
 
 CK_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 MESSAGES_MAX = 32
-"""Messages of one check point: `bm` is a Java int."""
+"""Limit of the messages in one check point: `bm` is a Java int."""
 
 _SIGN = 1 << 31
 _TIMED_BEFORE_MS = 1_000
 
 
 class Key(NamedTuple):
-    """What a check point and its acknowledgements have in common, the broker's name included
-    (rocketmq#8460)."""
+    """The merge key: the fields that a check point and its acknowledgements have in common.
+
+    The broker name is part of the key (rocketmq#8460).
+    """
 
     topic: str
     group: str
@@ -47,28 +49,32 @@ class CheckPoint(msgspec.Struct, rename={
     "queue_id": "q", "topic": "t", "group": "c", "revive_offset": "ro", "deltas": "d",
     "broker_name": "bn", "re_puts": "rp", "first_pop_time": "fpt",
 }):  # fmt: skip
-    """`start` and the `deltas` from it are queue offsets, times are wall ms."""
+    """A check point. `start` is a queue offset, `deltas` are distances from it; times are wall ms.
+
+    `invisible_time` is a duration in ms.
+    """
 
     topic: str = ""
     group: str = ""
     queue_id: int = 0
     start: int = 0
     pop_time: int = 0
-    """Of the pop, or of the last change of the invisible time."""
+    """Time of the pop, or of the last change of the invisible time."""
     invisible_time: int = 0
     deltas: list[int] | None = None
     count: int = 0
     bits: int = 0
-    """As it is stored, a signed 32-bit number; see `done`."""
+    """The bit map of finished messages as stored: a signed 32-bit number; see `done`."""
     revive_offset: int = 0
     broker_name: str | None = None
     re_puts: str | int | UnsetType | None = UNSET
     first_pop_time: int | UnsetType | None = UNSET
-    """Of the pop, where the invisible time was changed since; ours, RocketMQ reads over it."""
+    """Time of the original pop, if the invisible time was changed since. EpochMQ only; RocketMQ
+    ignores it."""
 
     @property
     def first_popped_ms(self) -> int:
-        """When a pop took the messages."""
+        """When the messages were popped (wall ms), before any change of the invisible time."""
         return self.first_pop_time or self.pop_time
 
     @property
@@ -79,7 +85,7 @@ class CheckPoint(msgspec.Struct, rename={
 
     @property
     def done(self) -> int:
-        """`bits` without the sign."""
+        """The bit map of finished messages as an unsigned number."""
         return self.bits & 0xFFFF_FFFF
 
     @property
@@ -87,13 +93,13 @@ class CheckPoint(msgspec.Struct, rename={
         return self.pop_time + self.invisible_time
 
     def offsets(self) -> list[int]:
-        """Queue offsets of the messages; before 5.0 there were no deltas but a plain run."""
+        """Return the queue offsets of the messages; without `deltas` they are consecutive."""
         deltas = self.deltas if self.deltas else range(self.count)
         return [self.start + delta for delta in deltas]
 
 
 class PopAckRecord(NamedTuple):
-    """One record of acknowledgements."""
+    """One acknowledgement record: the merge key and the acknowledged queue offsets."""
 
     key: Key
     offsets: list[int]
@@ -123,13 +129,16 @@ _write = msgspec.json.Encoder().encode
 
 
 def with_done(check_point: CheckPoint, done: int) -> CheckPoint:
-    """The check point with the bits `done` besides its own."""
+    """Return a copy of the check point with the bits `done` added."""
     bits = check_point.done | done
     return msgspec.structs.replace(check_point, bits=bits - 2 * _SIGN if bits & _SIGN else bits)
 
 
 def check_point_draft(check_point: CheckPoint, topic: str, queue_id: int, wall: int) -> Draft:
-    """One for another master (a pinned queue) says when RocketMQ's timer is to bring it."""
+    """Make the message of a check point.
+
+    A check point for another master (pinned queue) gets a delivery time for RocketMQ's timer.
+    """
     key = check_point.key
     uniq = _uniq(key, key.start, CK_TAG)
     draft = _draft(topic, queue_id, wall, CK_TAG, _write(check_point), uniq)
@@ -145,7 +154,10 @@ def ack_draft(
     host: bytes,
     due_wall_ms: int = 0,
 ) -> Draft:
-    """One message's acknowledgement, or several messages' as one record."""
+    """Make the message that acknowledges one or several messages of a check point.
+
+    `offsets` are queue offsets. `due_wall_ms` is used only for pinned queues.
+    """
     body: dict[str, object] = {
         "so": key.start, "c": key.group, "t": key.topic, "q": key.queue_id, "pt": key.pop_time,
         "bn": key.broker_name,
@@ -162,8 +174,10 @@ def ack_draft(
 
 
 def _timed(draft: Draft, deliver_wall_ms: int) -> Draft:
-    """As RocketMQ's masters expect it: there the revive topic is written by the timer, check points
-    a second before their acknowledgements.
+    """Add a timer delivery time to a message for a pinned queue.
+
+    RocketMQ writes the revive topic through its timer, check points one second before their
+    acknowledgements.
     """
     if is_pinned(draft.queue_id) and deliver_wall_ms > 0:
         draft.properties += f"\x02{TIMER_DELIVER_MS}\x01{deliver_wall_ms}".encode()
@@ -175,8 +189,11 @@ def _uniq(key: Key, offset: int | str, tag: str) -> str:
 
 
 def _draft(topic: str, queue_id: int, wall: int, tag: str, body: bytes, uniq: str) -> Draft:
-    """Indexed by its UNIQ_KEY as every record that has one: replicas, and whoever makes the index
-    anew, know nothing but the record (INV-17)."""
+    """Make a revive topic message that is indexed by its UNIQ_KEY.
+
+    Every record with a UNIQ_KEY is indexed: replicas, and a rebuild of the index, see only the
+    record (INV-17).
+    """
     return Draft(
         topic=topic,
         queue_id=queue_id,
@@ -189,9 +206,9 @@ def _draft(topic: str, queue_id: int, wall: int, tag: str, body: bytes, uniq: st
 
 
 def read(raw: memoryview, own_name: str) -> CheckPoint | PopAckRecord | None:
-    """What a record of the revive topic says; None for what is neither.
+    """Decode a record of the revive topic; None if it is no valid check point or acknowledgement.
 
-    A record without a broker's name is the own broker's (5.0 wrote such).
+    A record without a broker name, as 5.0 wrote, belongs to the broker `own_name`.
     """
     tag = find(record.properties_at(raw, 0), b"TAGS")
     start, end = record.body_span(raw, 0)
@@ -229,15 +246,15 @@ def _acks(found: _AckBody, own_name: str) -> PopAckRecord | None:
 
 
 # Pop names -----------------------------------------------------------------------------------
-# Names that POP uses: the revive topic, its group, retry topics of both generations.
+# Names that POP uses: the revive topic, its consumer group, and V1 and V2 retry topics.
 
 
 REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 ORDER_QUEUE = 999
-"""Stands in receipt handles for "no revive queue": an ordered pop has no check point."""
+"""Revive queue number in the receipt handles of ordered pops, which have no check point."""
 
 NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
-"""Marks that say from which of a topic's three sources a message came."""
+"""Marks in receipt handles: whether a message came from the topic itself or a retry topic."""
 
 
 def revive_topic(cluster: str) -> str:
@@ -245,21 +262,25 @@ def revive_topic(cluster: str) -> str:
 
 
 def retry_name(group: str, topic: str, mark: str) -> str:
-    """The topic behind a mark. V1 cannot be split again, V2 can: `+` is in no name of a client."""
+    """Return the topic for a mark: `topic` itself, or its V1 or V2 retry topic.
+
+    A V2 name can be split into group and topic, because no client name contains `+`; a V1 name
+    cannot.
+    """
     if mark == NORMAL or names.is_retry_topic(topic):
         return topic
     return names.retry_topic(f"{group}{'_' if mark == RETRY_V1 else '+'}{topic}")
 
 
 def mark_of(topic: str) -> str:
-    """The mark of a topic by its name alone, as clients make it out."""
+    """Return the mark of a topic, derived from its name only, as clients do."""
     if not names.is_retry_topic(topic):
         return NORMAL
     return RETRY_V2 if "+" in topic else RETRY_V1
 
 
 def sources(group: str, topic: str) -> tuple[str, ...]:
-    """Every topic that a pop of `topic` reads."""
+    """Return every topic that a pop of `topic` reads: the topic and its retry topics."""
     if names.is_retry_topic(topic):
         return (topic,)
     return (topic, retry_name(group, topic, RETRY_V1), retry_name(group, topic, RETRY_V2))

@@ -1,12 +1,12 @@
-"""How far groups have taken their queues, ahead of what is committed.
+"""POP windows: how far consumer groups have popped their queues ahead of the committed offset.
 
-A pop takes a window of a queue. The group's committed offset may pass the window only once its
-check point is safe on every replica that may be elected, or cancelled by acknowledgements: else a
-failover would find an offset behind messages that nobody remembers (INV-28). Windows of a queue
-become safe in any order and are committed in theirs.
+A pop takes a window of a queue. The committed offset may pass the window only when its check point
+is stored on every replica that may be elected, or when all its messages are acknowledged.
+Otherwise, after a failover, the committed offset could lie behind messages that have no check point
+(INV-28). The windows of a queue become safe in any order, but are committed in queue order.
 
-Pure. One window of a queue at a time may be on its way into the log (`busy`): when it fails, the
-queue goes back to where it stood, with nothing taken behind it.
+The module is pure. Only one window of a queue may be on its way into the log at a time (`busy`): if
+its write fails, the queue returns to the position before it, and no later window exists.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ class QueueKey(NamedTuple):
 
 
 class PopWindow:
-    """Everything of a queue before `after` that was not in an earlier window."""
+    """A popped range of a queue: from the end of the earlier window up to `after`, exclusive."""
 
     __slots__ = ("after", "key", "live", "safe")
 
@@ -35,7 +35,7 @@ class PopWindow:
 
 
 class Windows:
-    """All open windows of a broker."""
+    """All open POP windows of a broker, by consumer group, topic and queue."""
 
     def __init__(self) -> None:
         self._open: dict[QueueKey, deque[PopWindow]] = {}
@@ -43,16 +43,16 @@ class Windows:
         self._count = 0
 
     def busy(self, key: QueueKey) -> bool:
-        """Whether a window of the queue is on its way: nobody else takes of it now."""
+        """Return whether a window of the queue is being written; no other pop may take now."""
         return key in self._busy
 
     def next_offset(self, key: QueueKey) -> int | None:
-        """Where the next pop begins; None when the committed offset says it."""
+        """Return the queue offset where the next pop begins; None means the committed offset."""
         windows = self._open.get(key)
         return windows[-1].after if windows else None
 
     def width(self, key: QueueKey) -> int:
-        """Open windows of the queue."""
+        """Return the number of open windows of the queue."""
         return len(self._open.get(key, ()))
 
     def open(self, key: QueueKey, after: int) -> PopWindow:
@@ -64,12 +64,12 @@ class Windows:
         return window
 
     def arrived(self, window: PopWindow) -> None:
-        """Its check point is kept: others may take of the queue again."""
+        """Note that the window's check point is stored; other pops may take from the queue."""
         if self._busy.get(window.key) is window:
             del self._busy[window.key]
 
     def failed(self, window: PopWindow) -> None:
-        """Its check point was not kept: nothing was taken."""
+        """Remove the window, because its check point was not stored; nothing was popped."""
         if self._busy.get(window.key) is not window:
             return  # forgotten by a reset
         del self._busy[window.key]
@@ -82,7 +82,10 @@ class Windows:
             del self._open[window.key]
 
     def offset_to_commit(self, window: PopWindow) -> int | None:
-        """The window is safe: the offset to commit now, None when it must wait or was forgotten."""
+        """Mark the window as safe; return the queue offset to commit now.
+
+        None if an earlier window is not safe yet, or if this window was forgotten.
+        """
         if not window.live:
             return None
         windows = self._open[window.key]
@@ -98,7 +101,7 @@ class Windows:
         return commit
 
     def forget(self, key: QueueKey) -> None:
-        """An offset was reset: what is under way decides nothing any more."""
+        """Forget the windows of a queue whose offset was reset; they commit nothing any more."""
         windows = self._open.pop(key, deque[PopWindow]())
         for window in windows:
             window.live = False
@@ -106,12 +109,12 @@ class Windows:
         self._busy.pop(key, None)
 
     def drop(self, unwanted: Callable[[QueueKey], bool]) -> None:
-        """Groups or topics are deleted: what is made anew under such a name begins anew."""
+        """Forget the windows of deleted groups or topics: those for which `unwanted` is true."""
         for key in filter(unwanted, list(self._open)):
             self.forget(key)
 
     def clear(self) -> None:
-        """Another role."""
+        """Forget all windows, because the role has changed."""
         for key in list(self._open):
             self.forget(key)
 

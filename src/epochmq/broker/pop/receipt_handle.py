@@ -1,8 +1,8 @@
-"""Receipt handles (property POP_CK) and the texts of a pop's answer.
+"""POP receipt handles (property POP_CK), and the text fields of a pop's answer.
 
-A handle is eight fields with a space between: `ckOffset popTime invisibleTime reviveQid mark
-brokerName queueId msgQueueOffset`. The client builds it from what a pop answers, and brings it back
-with each acknowledgement: it is a stranger's text.
+A receipt handle has eight fields, separated by spaces: `ckOffset popTime invisibleTime reviveQid
+mark brokerName queueId msgQueueOffset`. The client builds it from the answer to a pop and sends it
+back with each acknowledgement, so it is untrusted input.
 """
 
 import re
@@ -20,7 +20,10 @@ _FORM = re.compile(
 
 
 class ReceiptHandle(NamedTuple):
-    """What a receipt handle says; `offset` is the message's, None at the level of a check point."""
+    """The fields of a receipt handle.
+
+    `offset` is the queue offset of the message; None if the handle names only a check point.
+    """
 
     start: int
     pop_time: int
@@ -33,7 +36,7 @@ class ReceiptHandle(NamedTuple):
 
 
 def parse_handle(text: str) -> ReceiptHandle:
-    """`Refused` 13 when no broker can have given such a handle."""
+    """Parse a receipt handle; raises `Refused` (MESSAGE_ILLEGAL) if the form is wrong."""
     found = _FORM.fullmatch(text) if len(text) <= LENGTH_MAX else None
     if found is None:
         raise Refused(
@@ -53,7 +56,7 @@ def parse_handle(text: str) -> ReceiptHandle:
 
 
 class Infos:
-    """The three texts of one answer, an entry a queue."""
+    """Builds the three text fields of a pop's answer: start offsets, offsets and order counts."""
 
     def __init__(self) -> None:
         self._starts: list[str] = []
@@ -65,7 +68,10 @@ class Infos:
         self._offsets.append(f"{mark} {queue_id} {','.join(map(str, offsets))}")
 
     def count(self, mark: str, queue_id: int, times: dict[int, int], least: int) -> None:
-        """How often messages of an ordered pop were out before; `least` is for 5.0 clients."""
+        """Add how often messages of an ordered pop were delivered before, by queue offset.
+
+        `least` is the smallest count of the queue, for 5.0 clients.
+        """
         for offset, count in times.items():
             self._counts.append(f"{mark} qo{queue_id}%{offset} {count}")
         self._counts.append(f"{mark} {queue_id} {least}")

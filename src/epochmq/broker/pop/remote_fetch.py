@@ -1,4 +1,4 @@
-"""Pulls messages of another group's queue from its master, or from who stands in for it."""
+"""Reads messages for POP revive from another broker group, by pull requests (RIP-32)."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,11 +20,11 @@ from epochmq.wire.headers.namesrv_headers import GetRouteHeader
 from epochmq.wire.headers.pull_headers import SUBSCRIPTION, PullHeader, PullResponseHeader
 
 # Wanted messages -----------------------------------------------------------------------------
-# Which pulls bring wanted messages of one queue, and what their answers say of each (RIP-32).
+# Decides which pulls are needed for the messages of one check point, and what the answers mean.
 #
-# A check point that a slave gave here while it stood in for its master names messages which only
-# its group has. Pulled from the first wanted one on; each answer's records count by their own
-# queue offset (rocketmq#7724).
+# An acting master of another group handed over the check point (RIP-32); only that group has the
+# messages. Each pull starts at the first missing message. A record in an answer is identified by
+# its own queue offset (rocketmq#7724).
 
 
 PULLS_MAX = 40
@@ -32,16 +32,19 @@ COUNT_MAX = 32
 
 
 class WantedMessages:
-    """The messages of one check point that nobody acknowledged."""
+    """The unacknowledged messages of one check point: which are found, gone or still missing."""
 
     def __init__(self, offsets: Iterable[int]) -> None:
         self._left = sorted(set(offsets))
         self._pulls = 0
         self.found: dict[int, StoredMessage | None] = {}
-        """By queue offset; None for what is gone."""
+        """Messages by queue offset; None for a message that is gone."""
 
     def next_pull(self) -> tuple[int, int] | None:
-        """(offset to pull from, how many at most); None when all is said, or it led nowhere."""
+        """Return (queue offset, maximum count) of the next pull.
+
+        None if nothing is missing, or after `PULLS_MAX` pulls.
+        """
         if not self._left or self._pulls >= PULLS_MAX:
             return None
         self._pulls += 1
@@ -49,7 +52,7 @@ class WantedMessages:
         return first, min(COUNT_MAX, self._left[-1] - first + 1)
 
     def came(self, messages: Sequence[StoredMessage]) -> None:
-        """An answer that found something."""
+        """Take the messages of a successful answer; missing offsets before the last are gone."""
         last = max((message.queue_offset for message in messages), default=-1)
         by_offset = {message.queue_offset: message for message in messages}
         for at in [at for at in self._left if at <= last]:
@@ -57,10 +60,11 @@ class WantedMessages:
             self.found[at] = by_offset.get(at)
 
     def none(self, code: int, low: int, high: int, after: int) -> bool:
-        """An answer without messages for a queue `low`..`high`; whether to go on.
+        """Take an answer without messages; return whether to pull again.
 
-        Below `low` a message is gone, and a hole when the queue goes on after it; at a replica
-        that lags, or one that may not be read now, nothing can be said.
+        The queue holds offsets `low` to `high`; `after` is the next offset that the answer
+        suggests. Messages below `low`, or in a hole before `after`, are gone. Any other answer says
+        nothing: the replica may lag, or may not be read now.
         """
         first = self._left[0]
         if code == ResponseCode.PULL_OFFSET_MOVED and first < low:
@@ -83,7 +87,7 @@ class WantedMessages:
 
 TIMEOUT_MS = 5_000
 KEEP_MS = 2_000
-"""How long an address is believed."""
+"""How long (ms) a looked-up broker address is used."""
 _PLACES_MAX = 1_000
 _EMPTY = frozenset(
     {
@@ -97,7 +101,7 @@ log = logging.getLogger(__name__)
 
 
 class RemoteMessages:
-    """`fetch` is what reviving calls; each call runs by itself."""
+    """Fetches messages from other broker groups; each `fetch` runs in its own task."""
 
     def __init__(self, peers: Peers, addresses: Sequence[str], clock: Clock) -> None:
         self._peers = peers
@@ -108,13 +112,17 @@ class RemoteMessages:
         self._closed = False
 
     def fetch(self, found: CheckPoint, offsets: Sequence[int], came: Came) -> None:
-        """Read the messages of a check point; `came` is called once, later."""
+        """Read the messages of a check point at the given queue offsets.
+
+        `came` is called once, later: with the messages, or with None if no broker answered. It is
+        not called after `close`.
+        """
         if self._closed:
             return
         self._tasks.spawn(self._fetch(found, offsets, came))
 
     async def close(self) -> None:
-        """Nobody hears of what is under way."""
+        """Cancel the running reads without calling their callbacks, and close the connections."""
         self._closed = True
         await self._tasks.close()
         await self._peers.close()
@@ -132,7 +140,10 @@ class RemoteMessages:
                 came(messages)
 
     async def _address(self, topic: str, name: str) -> str:
-        """Of the group's master as routes show it, else of the smallest id that lives."""
+        """Return the address of the broker with the smallest id in the route: normally the master.
+
+        Raises `NotReachable` if no name server knows a broker of that name.
+        """
         now = self._clock.now_ms()
         known = self._places.get((topic, name))
         if known is not None and now < known[0]:

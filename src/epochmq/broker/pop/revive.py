@@ -1,25 +1,27 @@
-"""Which check points of one revive queue are open, what of them is due, how far the queue is done.
+"""POP revive core: the open check points of one revive queue, which are due, and the progress.
 
-The queue is read in its order: check points are kept until each of their messages is acknowledged
-or has been put into the retry topic; acknowledgements lie behind their check points. `progress` is
-the first record that is still needed: everything before it may be forgotten. It moves past a check
-point only when nothing of it is open, so a crash reads the open ones again and repeats a delivery
-rather than lose a message (INV-28).
+The revive queue is read in order. A check point stays open until each of its messages is
+acknowledged or written to the retry topic. Acknowledgements always lie behind their check point.
+`progress` is the first record that is still needed; earlier records may be forgotten. It moves past
+a check point only when no message of it is open. So after a crash the open check points are read
+again: a delivery may be repeated, but no message is lost (INV-28).
 
-- Invisible times are measured on the monotonic clock: of what this broker handed out in its present
-  role from the pop on, of other check points from the moment they are read, never longer than they
-  were asked for. A step of the wall clock neither hurries nor delays them (rocketmq#7914 lost
-  messages over a step).
-- A check point that stays open for long while others pass it would hold `progress` back. It is
-  written again at the queue's end, with what is known of it (`copy`); the copy takes its place when
-  it is read and knows as much as is known then, else another copy is made.
-- A copy may lie behind acknowledgements that it does not know of, and must not open anew what they
-  ended. So a check point stays, and holds `progress`, until its copy is read; a copy that knows
-  less than is known holds `progress` where it is, or lets it pass the copy. Copies that a former
-  life wrote come by surprise: until everything is read that lay in the queue at the start (`end`),
-  `progress` stays, and what was acknowledged of check points that are not open is remembered.
+- Invisible times are measured on the monotonic clock. For check points that this broker made in its
+  present role the time runs from the pop; for others it runs from the moment when the record is
+  read, and never longer than requested. A step of the wall clock does not change them
+  (rocketmq#7914 lost messages in such a step).
+- A check point that stays open for long would hold `progress` back. So it is written again at the
+  end of the queue with its known acknowledgements (`copy`). When the copy is read, it replaces the
+  original if it contains all that is known by then; otherwise another copy is made.
+- A copy may lie behind acknowledgements that it does not contain, and it must not reopen their
+  messages. So a check point stays, and holds `progress`, until its copy is read. For a copy that
+  contains less than is known, `progress` either stays at the original or moves past the copy.
+- Copies that an earlier process wrote are not expected. Until everything that lay in the queue at
+  the start (up to `end`) is read, `progress` stays, and acknowledgements of check points that are
+  not open are remembered.
 
-Pure: records and `now` (monotonic ms), `wall` ms come in; check points to deliver come out.
+The module is pure. Inputs are records, `now` (monotonic ms) and `wall` (wall ms); outputs are the
+check points to deliver.
 """
 
 import heapq
@@ -32,40 +34,40 @@ from epochmq.base.errors import check
 from epochmq.broker.pop.pop_records import CheckPoint, Key, with_done
 
 RETRY_MS, RETRY_MAX_MS = 1_000, 10_000
-"""Pauses after a delivery that the internal writer refused for now: doubled from the first to the
-last."""
+"""First and longest pause (ms) after the internal writer refused a delivery for now; each further
+pause is doubled."""
 
 BACK_OFF_S = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-"""Pauses while a message cannot be read or written at all, as in RocketMQ."""
+"""Pauses (s) while a message cannot be read or written at all, as in RocketMQ."""
 
 COPY_BEHIND = 20_000
-"""Records that may lie behind an open check point before it is copied."""
+"""Number of records behind an open check point after which it is copied."""
 
 REMEMBERED_MAX = 100_000
-"""Check points of which it is remembered what was acknowledged while they were not open."""
+"""Limit of the check points whose acknowledgements are remembered while they are not open."""
 
 DELIVERED_KEPT_MAX = 10_000
-"""Check points that are done of which it is remembered what was handed out again."""
+"""Limit of the finished check points whose deliveries are remembered."""
 
 COPY_LEFT_MS = 5_000
-"""What is due sooner than this is not copied: it is done soon by itself."""
+"""A check point that is due within this time (ms) is not copied: it will be finished soon."""
 
 
 class MessageState(Enum):
-    """What is known of one message of a check point."""
+    """State of one message of a check point."""
 
     UNKNOWN = auto()
-    """The check point is not open here: done with, not read yet, or never given out."""
+    """The check point is not open here: it is finished, not read yet, or never existed."""
     FOREIGN = auto()
-    """The check point has no such message."""
+    """The check point does not contain the message."""
     OPEN = auto()
     ACKED = auto()
     DELIVERED = auto()
-    """It is, or is just being, put into the retry topic."""
+    """The message is in the retry topic, or is being written to it."""
 
 
 class OpenCheckPoint:
-    """An open check point. Bits: one a message, the lowest for the first."""
+    """An open check point. Its bit maps have one bit for each message, the lowest for the first."""
 
     __slots__ = (
         "acked",
@@ -86,14 +88,15 @@ class OpenCheckPoint:
         self.check_point = check_point
         self.offsets = check_point.offsets()
         self.place = self.first_place = self.last_place = place
-        """Of its newest copy; of the first and the last pop that it stands for."""
+        """Revive queue offsets: of the newest copy, and of the first and the last pop that this
+        entry represents."""
         self.due_ms = due_ms
         self.full = (1 << len(self.offsets)) - 1
         self.acked = check_point.done & self.full
         self.delivered = 0
         self.busy = False
         self.copy: CheckPoint | None = None
-        """The copy that is on the way into the log, or into our hands."""
+        """The copy that is being written, or is written and not read yet."""
         self.failures = 0
 
     @property
@@ -106,17 +109,21 @@ class OpenCheckPoint:
 
     @property
     def is_wide(self) -> bool:
-        """Whether it stands for several check points: none of them speaks of all its messages."""
+        """Whether this entry joins several check points, none of which names all its messages."""
         return len(self.offsets) > len(self.check_point.offsets())
 
     def open_messages(self) -> list[tuple[int, int]]:
-        """(bit number, queue offset) of what nobody acknowledged."""
+        """Return (bit number, queue offset) of each message that is not finished."""
         done = self.done
         return [(bit, at) for bit, at in enumerate(self.offsets) if not done >> bit & 1]
 
 
 class Revive:
-    """One revive queue. `position` is the next record to read, `end` where new ones go."""
+    """The state of one revive queue.
+
+    `position` is the queue offset of the next record to read; `end` is the end of the queue at the
+    start.
+    """
 
     def __init__(self, position: int = 0, end: int = 0) -> None:
         self.position = position
@@ -124,11 +131,11 @@ class Revive:
         self._done_before: dict[Key, tuple[int, set[int]]] = {}
         self._stale: list[tuple[int, int]] = []
         self._kept: dict[Key, set[int]] = {}
-        """Acknowledged, where the check point is not read yet, nor the acknowledgement."""
+        """Acknowledgements that are written but not read, of check points that are not read yet."""
         self._entries: dict[Key, OpenCheckPoint] = {}
         self._past: dict[Key, OpenCheckPoint] = {}
-        """The newest that ended with a delivery: an acknowledgement is too late for them, whatever
-        the wall clock says by now."""
+        """The newest check points that ended with a delivery. An acknowledgement of a delivered
+        message is too late, whatever the wall clock says."""
         self._places: deque[tuple[int, OpenCheckPoint]] = deque()
         self._lost: deque[tuple[int, OpenCheckPoint, CheckPoint]] = deque()
         self._due: list[tuple[int, int, OpenCheckPoint]] = []
@@ -144,8 +151,11 @@ class Revive:
     def add_check_point(
         self, found: CheckPoint, place: int, now: int, wall: int, until_ms: int | None = None
     ) -> None:
-        """A check point, or the copy of one, was read at `place`; `until_ms` (monotonic) where it
-        is known until when it hides its messages."""
+        """Add a check point, or a copy of one, that was read at queue offset `place`.
+
+        `until_ms` (monotonic) is the end of the invisible time if it is known; otherwise it is
+        calculated from the record and `wall`.
+        """
         entry = self._entries.get(found.key)
         if until_ms is None:
             left = min(max(found.due_wall_ms - wall, 0), max(found.invisible_time, 0))
@@ -167,9 +177,10 @@ class Revive:
         self._look(entry)
 
     def add_pending_ack(self, key: Key, offsets: Sequence[int]) -> None:
-        """An acknowledgement is kept, and will be read some time.
+        """Apply an acknowledgement that is in the log but not read yet.
 
-        A log becomes readable piece by piece: its check point may be read, and be due, before it.
+        The log becomes readable piece by piece, so the check point may be read and become due
+        before the acknowledgement is readable.
         """
         if key in self._entries:
             self.add_acks(key, offsets)
@@ -177,7 +188,7 @@ class Revive:
             self._kept.setdefault(key, set()).update(offsets)
 
     def add_acks(self, key: Key, offsets: Sequence[int]) -> None:
-        """An acknowledgement was read, so its check point was; or it is known here alone."""
+        """Apply an acknowledgement that was read from the queue, or that exists only in memory."""
         self._kept.pop(key, None)
         entry = self._entries.get(key)
         if entry is None:
@@ -190,7 +201,8 @@ class Revive:
         self._look(entry)
 
     def seen(self, key: Key, offset: int) -> MessageState:
-        """What is known of a message, by everything before `position`."""
+        """Return the state of the message at queue offset `offset`, from all records before
+        `position`."""
         entry = self._entries.get(key) or self._past.get(key)
         if entry is None:
             return MessageState.ACKED if offset in self._kept.get(key, ()) else MessageState.UNKNOWN
@@ -206,12 +218,15 @@ class Revive:
     # What is due -----------------------------------------------------------------------------
 
     def check_point(self, key: Key) -> CheckPoint | None:
-        """The open check point of that key, if it was read."""
+        """Return the open check point with that key; None if none is open."""
         entry = self._entries.get(key)
         return None if entry is None else entry.check_point
 
     def due(self, now: int, most: int) -> list[OpenCheckPoint]:
-        """Up to `most` check points whose time is over; each stays out until it is reported."""
+        """Return up to `most` check points whose invisible time is over.
+
+        Each stays busy until `delivered` or `failed` is called for it.
+        """
         found: list[OpenCheckPoint] = []
         while self._due and self._due[0][0] <= now and len(found) < most:
             due_ms, _, entry = heapq.heappop(self._due)
@@ -221,8 +236,7 @@ class Revive:
         return found
 
     def delivered(self, entry: OpenCheckPoint, bits: int) -> None:
-        """The internal writer keeps these messages in the retry topic, or there is nothing to
-        deliver."""
+        """Note that the messages in `bits` are in the retry topic, or are gone."""
         check(entry.busy, "revive: only what was due is delivered")
         entry.delivered |= bits & ~entry.acked
         entry.busy = False
@@ -232,7 +246,10 @@ class Revive:
             self._plan(entry)
 
     def failed(self, entry: OpenCheckPoint, bits: int, now: int, *, hard: bool) -> None:
-        """Only `bits` were kept; the others again, much later when it is a `hard` failure."""
+        """Note that only the messages in `bits` were delivered, and plan a retry of the others.
+
+        The pause is longer after a `hard` failure (see `BACK_OFF_S`).
+        """
         entry.delivered |= bits & ~entry.acked
         entry.busy = False
         self._revived += bits.bit_count()
@@ -247,7 +264,7 @@ class Revive:
         self._plan(entry)
 
     def copy(self, now: int) -> CheckPoint | None:
-        """The check point to write again at the queue's end, with what is known of it."""
+        """Return the check point to write again at the end of the queue; None if none is needed."""
         self._give_up_copies()
         self._sweep()
         if self._has_old_copies or not self._places:
@@ -262,16 +279,18 @@ class Revive:
         return entry.copy
 
     def copy_failed(self, copy: CheckPoint, end: int) -> None:
-        """The copy was not held in time. It may be in the queue all the same, before `end`: until
-        that is read the check point stays, else the copy would open it again. It may have been
-        read already, and another one be on the way.
+        """Note that writing `copy` failed or timed out; the queue ends at `end`.
+
+        The copy may still be in the queue before `end`. The check point stays until all records
+        before `end` are read, because the copy would reopen it. A copy that was read already is
+        ignored here.
         """
         entry = self._entries.get(copy.key)
         if entry is not None and entry.copy is copy:
             self._lost.append((end, entry, copy))
 
     def _give_up_copies(self) -> None:
-        """Those that were not found where they should be: another one, some time."""
+        """Give up failed copies that were not found in the queue; another copy may be made."""
         while self._lost and self._lost[0][0] <= self.position:
             _, entry, copy = self._lost.popleft()
             if entry.copy is copy:
@@ -296,7 +315,7 @@ class Revive:
         return first
 
     def next_deadline(self) -> int | None:
-        """When `due` answers something (monotonic); may be early, never late."""
+        """Return when `due` has a check point next (monotonic ms); None if none is planned."""
         while self._due and not self._is_planned(self._due[0][0], self._due[0][2]):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
@@ -314,7 +333,7 @@ class Revive:
 
     @property
     def _has_old_copies(self) -> bool:
-        """Whether copies may lie ahead that a former life wrote."""
+        """Whether copies that an earlier process wrote may still be unread."""
         return self.position < self._end
 
     def _open(self, found: CheckPoint, place: int, due_ms: int) -> None:
@@ -333,9 +352,11 @@ class Revive:
             self._plan(entry)
 
     def _widen(self, entry: OpenCheckPoint, found: CheckPoint, place: int, due_ms: int) -> None:
-        """Another pop had the same key: of the same millisecond and from the same message on, as
-        after a crash by a clock that was set back. What acknowledges the one acknowledges the
-        other; their messages come back together.
+        """Join a second check point with the same key into the entry.
+
+        Two pops have the same key if they have the same pop time and first message, for example
+        after a crash with a clock that was set back. An acknowledgement applies to both, and their
+        messages are delivered again together.
         """
         offsets = found.offsets()
         entry.offsets += [at for at in offsets if at not in entry.offsets]
@@ -352,13 +373,19 @@ class Revive:
             self._plan(entry)
 
     def _remember(self, key: Key, place: int, offsets: Sequence[int]) -> None:
-        """What is done of a check point that is not open; beyond the limit a copy repeats it."""
+        """Remember the finished messages of a check point that is not open.
+
+        Beyond `REMEMBERED_MAX`, an old copy may cause a repeated delivery.
+        """
         if self._has_old_copies and len(self._done_before) < REMEMBERED_MAX:
             _, done = self._done_before.setdefault(key, (place, set()))
             done.update(offsets)
 
     def _look(self, entry: OpenCheckPoint) -> bool:
-        """Forget the check point when nothing of it is open; whether that is so."""
+        """Remove the check point if it is finished and no copy is pending.
+
+        Returns whether it is finished.
+        """
         if entry.finished and entry.copy is None:
             self._entries.pop(entry.check_point.key, None)
             self._note_past(entry)

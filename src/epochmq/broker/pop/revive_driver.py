@@ -1,9 +1,10 @@
-"""Reads the revive queues, puts what is due into retry topics, keeps the progress.
+"""POP revive: reads the revive queues and writes unacknowledged messages into retry topics.
 
-Runs only where the role's row says `secondary` (through `Serving.delivers`). A tick's work is
-bounded: so many records read, so many check points delivered. The progress of a queue is the
-consumer offset of `CID_RMQ_SYS_REVIVE_GROUP`, in RocketMQ's convention: the last record that is
-done with, not the next one.
+This is the driver of `revive.Revive` (RocketMQ's PopReviveService). It works only while
+`Serving.delivers` is true: at a master or at an acting master. One tick reads a limited number of
+records and delivers a limited number of check points. The progress of a revive queue is stored as
+the consumer offset of `CID_RMQ_SYS_REVIVE_GROUP`. As in RocketMQ, this is the offset of the last
+finished record, not of the next one.
 """
 
 import logging
@@ -38,15 +39,19 @@ from epochmq.store.draft import Draft
 from epochmq.store.read import GetStatus, ReadResult
 
 # Confirmed -----------------------------------------------------------------------------------
-# Calls that wait for the log to be readable up to a place: replicated, and synced where asked.
+# Callbacks that wait until the log is readable up to an offset: replicated, and synced if the
+# options ask for it.
 #
-# Progress of POP moves with what is confirmed, and not with what the own broker has written:
-# offsets are copied to replicas by themselves, and must never arrive there before the records
-# behind them.
+# The progress of POP follows the confirmed end of the log, not the appended end. Consumer offsets
+# are replicated separately from the log, and an offset must never reach a replica before the
+# records that it depends on.
 
 
 class Confirmed:
-    """Ends rise, so the calls are made in the order in which they came."""
+    """Callbacks that run when the log is readable up to a log offset.
+
+    Callers pass rising offsets, so the callbacks run in the order in which they were added.
+    """
 
     def __init__(self, readable: Callable[[], int]) -> None:
         self._readable = readable
@@ -56,14 +61,17 @@ class Confirmed:
         return len(self._waiting)
 
     def when(self, end: int, call: Callable[[], None]) -> None:
-        """Call once the log up to `end` is readable; now, when it is."""
+        """Run `call` once the log is readable up to `end` (log offset), at once if it already is.
+
+        When earlier callbacks wait, `call` waits behind them.
+        """
         if not self._waiting and end <= self._readable():
             call()
             return
         self._waiting.append((end, call))
 
     def run_due(self) -> None:
-        """Make the calls whose time has come."""
+        """Run the callbacks whose offset is readable now."""
         waiting = self._waiting
         if not waiting:
             return
@@ -72,7 +80,7 @@ class Confirmed:
             waiting.popleft()[1]()
 
     def clear(self) -> None:
-        """What waits never comes: another role."""
+        """Drop all waiting callbacks without running them, because the role has changed."""
         self._waiting.clear()
 
 
@@ -83,9 +91,9 @@ READ_COUNT = 1024
 READ_BYTES = 1024 * 1024
 DUE_PER_TICK = 64
 DAMAGED_AGAIN_MS = 1000
-"""A queue whose next record is damaged is read again so often."""
+"""Pause (ms) before a revive queue is read again when its next record is damaged."""
 GIVEN_MAX = 10_000
-"""Check points that were written and are not read yet, of which it is known when they are due."""
+"""Limit of the check points whose due time is remembered from their write until they are read."""
 
 log = logging.getLogger(__name__)
 
@@ -94,18 +102,21 @@ class _Lost(Enum):
     """Why a message cannot be delivered."""
 
     GONE = auto()
-    """Deleted, by retention or with its topic."""
+    """The message was deleted, by retention or with its topic: nothing is left to deliver."""
     HERE = auto()
-    """It should be there."""
+    """The message should exist but cannot be read now: the delivery is tried again."""
 
 
 Came = Callable[[Mapping[int, StoredMessage | None] | None], None]
-"""Told messages by queue offset, None for those that are gone; what is missing cannot be said. None
-in place of all: nobody answered."""
+"""Callback that receives messages by queue offset.
+
+The value None means that the message is gone. A missing key means that nothing is known about that
+offset. None instead of the mapping means that no broker answered.
+"""
 
 
 class FetchFromGroup(Protocol):
-    """Reads messages of another group's queue."""
+    """Reads the messages of a check point from the broker group that stores them."""
 
     def __call__(self, found: CheckPoint, offsets: Sequence[int], came: Came) -> None: ...
 
@@ -115,7 +126,7 @@ def _nobody(found: CheckPoint, offsets: Sequence[int], came: Came) -> None:
 
 
 class ReviveStore(Protocol):
-    """What is needed of the store."""
+    """The part of the store that the revive driver uses."""
 
     def read_queue(
         self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int
@@ -125,7 +136,7 @@ class ReviveStore(Protocol):
 
 
 class Offsets(Protocol):
-    """What is needed of the consumer offsets."""
+    """The part of the consumer offsets that the revive driver uses."""
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, wall: int = 0) -> None: ...
 
@@ -133,7 +144,7 @@ class Offsets(Protocol):
 
 
 class ReviveTopics(Protocol):
-    """What is needed of the topics."""
+    """The part of the topic table that the revive driver uses."""
 
     def get(self, topic: str) -> TopicConfig | None: ...
 
@@ -141,7 +152,7 @@ class ReviveTopics(Protocol):
 
 
 class ReviveDriver:
-    """All revive queues of one broker."""
+    """Drives all revive queues of one broker: reads them, delivers, and saves their progress."""
 
     def __init__(
         self,
@@ -166,33 +177,34 @@ class ReviveDriver:
         self.queues: dict[int, Revive] = {}
         self._given: dict[Key, int] = {}
         self._damaged: dict[int, int] = {}
-        """When a queue is read again whose next record is damaged (monotonic)."""
+        """Monotonic time (ms) of the next read of each queue whose next record is damaged."""
         self._fetch: FetchFromGroup = _nobody
-        """Reads what another group's check points name."""
+        """Reads the messages of check points that belong to another broker group."""
         self.retry_v2 = False
-        """Whether new retry topics get their names of the second generation."""
+        """Whether revived messages go to V2 retry topics (`enableRetryTopicV2`)."""
 
     def fetch_from(self, fetch: FetchFromGroup) -> None:
-        """Read by `fetch` what another group's check points name."""
+        """Use `fetch` to read the messages of check points that belong to another broker group."""
         self._fetch = fetch
 
     def start(self, count: int) -> None:
-        """Take up the work where the committed progress says."""
+        """Start reading `count` revive queues, each at its committed progress."""
         for queue_id in range(count):
             low, high = self._store.queue_bounds(self.topic, queue_id)
             last = self._offsets.get(REVIVE_GROUP, self.topic, queue_id)
             self.queues[queue_id] = Revive(min(max(last + 1, low), high), high)
 
     def stop(self) -> None:
-        """Another role: what is known here may be wrong elsewhere."""
+        """Stop and forget all open check points, because the role has changed."""
         self.queues = {}
         self._given.clear()
 
     def given(self, key: Key, until_ms: int) -> None:
-        """A check point is about to be written, of messages that are hidden until then (monotonic).
+        """Note that the check point `key`, about to be written, is due at `until_ms` (monotonic).
 
-        It is read a moment later, or much later where replicas are slow: the wall clock may have
-        been set by then. Of those that are never read only so many are remembered.
+        The record is read back later, much later when replicas are slow, and the wall clock may
+        have been set meanwhile. So the due time is remembered here. At most `GIVEN_MAX` times are
+        remembered; the oldest is dropped first.
         """
         self._given[key] = until_ms
         if len(self._given) > GIVEN_MAX:
@@ -202,7 +214,7 @@ class ReviveDriver:
         return sum(map(len, self.queues.values()))
 
     def tick(self, now: int, wall: int) -> None:
-        """Read what is new, deliver what is due, keep the progress."""
+        """Read new records, deliver the check points that are due, and save the progress."""
         for queue_id, core in self.queues.items():
             caught_up = self.read(queue_id, now, wall)
             if caught_up or len(core) >= limits.POP_CHECK_POINTS_MAX:
@@ -212,9 +224,10 @@ class ReviveDriver:
             self._keep(core, queue_id, wall)
 
     def read(self, queue_id: int, now: int, wall: int) -> bool:
-        """Read one piece of a queue; whether its end was reached.
+        """Read one limited piece of a revive queue; return whether its end was reached.
 
-        At the limit of open check points reading stops: what lies behind waits in the log.
+        Nothing is read, and False is returned, while `POP_CHECK_POINTS_MAX` check points are open:
+        the later records wait in the log. A queue whose next record is damaged counts as read.
         """
         core = self.queues[queue_id]
         if len(core) >= limits.POP_CHECK_POINTS_MAX:
@@ -240,7 +253,7 @@ class ReviveDriver:
         return found.next_offset >= found.max_offset
 
     def next_deadline(self, now: int) -> int | None:
-        """When the next tick does something (monotonic)."""
+        """Return the monotonic time (ms) of the next tick that has work; None without work."""
         wanted = []
         for queue_id, core in self.queues.items():
             if core.position < self._store.queue_bounds(self.topic, queue_id)[1]:
@@ -278,9 +291,10 @@ class ReviveDriver:
     # Delivering ------------------------------------------------------------------------------
 
     def _deliver(self, core: Revive, entry: OpenCheckPoint, now: int, wall: int) -> None:
-        """Put what is open of a check point into the retry topic; its messages may be elsewhere.
+        """Write the unacknowledged messages of a check point into the retry topic.
 
-        A slave that stood in for another group's master gave the check point here (RIP-32).
+        The messages may be stored in another broker group: an acting master of that group handed
+        the check point over to this broker (RIP-32).
         """
         check_point = entry.check_point
         topic = self._retry_topic(check_point, wall)
@@ -363,7 +377,7 @@ class ReviveDriver:
         self._internal_writer.put(drafts, Origin.REVIVE, wall, done)
 
     def _retry_topic(self, check_point: CheckPoint, wall: int) -> str | None:
-        """Where its messages go; None when the broker cannot deliver them now."""
+        """Return the retry topic of a check point, created if missing; None if it is refused."""
         mark = RETRY_V2 if self.retry_v2 else RETRY_V1
         topic = retry_name(check_point.group, check_point.topic, mark)
         try:
@@ -374,7 +388,7 @@ class ReviveDriver:
         return topic
 
     def _log_offset(self, core: Revive, entry: OpenCheckPoint) -> int:
-        """Where the check point lies in the log; behind everything when it cannot be told."""
+        """Return the log offset of the check point's last record; `UNLIMITED` if unknown."""
         for queue_id, mine in self.queues.items():
             if mine is core:
                 found = self._store.read_queue(self.topic, queue_id, entry.last_place, 1, 1)
@@ -383,9 +397,11 @@ class ReviveDriver:
         return UNLIMITED
 
     def _find(self, check_point: CheckPoint, offset: int, before: int) -> StoredMessage | _Lost:
-        """The message at `offset`, which lies before `before` in the log, as what was popped does.
+        """Return the message at queue offset `offset`, or why it cannot be delivered.
 
-        Of a topic that was deleted and made anew there may be none, or another (rocketmq#8479).
+        A popped message lies before its check point, so its log offset must be below `before`. A
+        topic that was deleted and created again may have no message, or another one, at this queue
+        offset (rocketmq#8479).
         """
         topic = check_point.topic
         found = self._store.read_queue(topic, check_point.queue_id, offset, 1, 1)
@@ -429,7 +445,7 @@ class ReviveDriver:
 
 
 def _again(message: StoredMessage, check_point: CheckPoint, topic: str) -> Draft:
-    """The message for the retry topic; its body stays as it is stored (rocketmq#5402)."""
+    """Make the draft for the retry topic; the body stays as it is stored (rocketmq#5402)."""
     properties = dict(message.properties)
     properties.pop(POP_CK, None)
     properties.setdefault(FIRST_POP_TIME, str(check_point.first_popped_ms))

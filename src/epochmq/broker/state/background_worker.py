@@ -1,6 +1,7 @@
-"""Runs such work in a thread of its own, which starts with the first of it.
+"""Background worker: runs long calculations in a thread of its own.
 
-Not in the threads of the disk and of the tables: a sync must not wait behind 64 MiB of digests.
+They do not run in the disk thread or the table thread, because a sync must not wait behind 64 MiB
+of digests.
 """
 
 import logging
@@ -22,7 +23,7 @@ class Thread(Protocol):
 
 
 class BackgroundWorker:
-    """Calls in the order given; their results come back on the loop."""
+    """Runs calls in the given order in a thread; results are reported on the loop."""
 
     def __init__(self, thread: Thread) -> None:
         self._thread = thread
@@ -30,7 +31,7 @@ class BackgroundWorker:
         self._closed = False
 
     def run(self, call: Callable[[], T], done: Callable[[T | None], None]) -> None:
-        """`done` with what `call` returns, with None when it fails; never after `close`."""
+        """Run `call`; `done` gets its result, or None if it fails. Not called after `close`."""
         if self._closed:
             return
         self._tasks.spawn(self._run(call, done))
@@ -45,7 +46,7 @@ class BackgroundWorker:
             done(result)
 
     async def close(self) -> None:
-        """Let the call under way end; nobody hears of it."""
+        """Wait for the running calls without reporting their results, and stop the thread."""
         self._closed = True
         await self._tasks.drain()
         self._thread.close()

@@ -1,4 +1,4 @@
-"""All counters of a broker, sampled in slices so that no tick takes long.
+"""Broker statistics: all counters of a broker (RocketMQ's BrokerStatsManager), sampled in slices.
 
 The hot paths keep the `StatsItem` they add to and never look it up by name; a full table counts
 into one shared item nobody reads, so a flood of topics costs no memory (limits.STAT_ITEMS_MAX).
@@ -70,7 +70,7 @@ class StatsItem:
         self._day: Samples = deque(maxlen=25)
 
     def sample(self, now: int) -> None:
-        """Take what is due of the three rows; called every 10 s."""
+        """Add the samples that are due to the three series; called every 10 s."""
         for samples, step in (
             (self._minute, MINUTE_STEP_MS),
             (self._hour, HOUR_STEP_MS),
@@ -136,7 +136,7 @@ class Meter:
 
 
 # Read stats ----------------------------------------------------------------------------------
-# What groups read of queues, added up where they read and handed to the statistics once a tick.
+# What groups read from queues: added up at each read, and moved to the statistics once a tick.
 
 
 class QueueReads:
@@ -147,10 +147,10 @@ class QueueReads:
     def __init__(self, topic: str, queue_id: int, group: str) -> None:
         self.key = topic, queue_id, group
         self.used = False
-        """Whether something is to be handed over."""
+        """Whether there are reads to move to the statistics."""
         self.times = self.messages = self.bytes = 0
         self.next_offset = 0
-        """Behind the last message that was handed out; 0 while none was."""
+        """Queue offset after the last delivered message; 0 if none was delivered."""
 
 
 # Times ---------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class Stats:
     def read(
         self, topic: str, queue_id: int, group: str, messages: int, size: int, next_offset: int
     ) -> None:
-        """Messages were handed to a group; `next_offset` 0 where it has no order (POP)."""
+        """Count messages that were delivered to a group; `next_offset` is 0 for POP."""
         reads = self._reads.get((topic, queue_id, group))
         if reads is None:
             reads = QueueReads(topic, queue_id, group)
@@ -276,12 +276,12 @@ class Stats:
         self.get_found.total += messages
 
     def pulled_to(self, topic: str, queue_id: int, group: str) -> int:
-        """Behind the last message that a group pulled of a queue; 0 when none is known."""
+        """Return the queue offset after the last message that a group pulled; 0 if unknown."""
         reads = self._reads.get((topic, queue_id, group))
         return 0 if reads is None else reads.next_offset
 
     def forget_pulled(self, topic: str, group: str) -> None:
-        """The group begins elsewhere in the topic."""
+        """Forget the pull positions of a group in a topic, because its offset was changed."""
         for key, reads in self._reads.items():
             if key[0] == topic and key[2] == group:
                 reads.next_offset = 0

@@ -1,8 +1,9 @@
-"""Decides what the digests of another replica mean.
+"""Compares log digests of two replicas, and decides whether a difference is damage.
 
-Below both confirmed offsets the logs of a group are the same bytes (INV-10). A difference is damage
-at the side whose bytes are not what was written there, and that side repairs itself. Where both
-sides are sure of theirs nobody knows who is right: then the difference is kept, and shown.
+Below both confirmed offsets the logs of a group have the same bytes (INV-10). A difference is
+damage at the side whose bytes are not as they were written, and that side repairs itself. If the
+bytes of both sides pass their checks, nobody knows which side is right: the difference is recorded
+and reported.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,21 +13,21 @@ from typing import NamedTuple
 from epochmq.store.scrub import CheckedBlock
 
 EXAMINED_MAX = 16
-"""Blocks looked at a second time after one answer; the next round finds the others."""
+"""Limit of the blocks that are examined again after one answer; the next round finds the rest."""
 DIFFERENCES_MAX = 10_000
 STRETCH_BYTES = 8 * 1024 * 1024
-"""So much of the log is compared with one member, the next with another."""
+"""Bytes of the log that are compared with one member before the next member is used."""
 
 
 class Compared(NamedTuple):
-    """What one answer says of the blocks that were seen here."""
+    """The own blocks that have the same digest at another replica, and those that differ."""
 
     same: list[CheckedBlock]
     different: list[CheckedBlock]
 
 
 class Meaning(Enum):
-    """Of a block that differs and is sound here, once the other replica has looked at its own."""
+    """The meaning of a block that differs, after the other replica has checked its own block."""
 
     SAME = "the same by now"
     THEIRS = "damaged, or not confirmed, there"
@@ -35,14 +36,19 @@ class Meaning(Enum):
 
 
 def partner(members: Collection[str], start: int, rounds: int) -> str | None:
-    """Whom to compare the block at `start` with: another member in each round."""
+    """Return the member to compare the block at log offset `start` with; None without members.
+
+    Each round uses another member.
+    """
     order = sorted(members)
     return order[(start // STRETCH_BYTES + rounds) % len(order)] if order else None
 
 
 def compare(seen: Sequence[CheckedBlock], rows: Iterable[tuple[int, int, str]]) -> Compared:
-    """`rows`: offset, bytes and digest, as the other replica has them. What only one side has, or
-    is cut in another way, says nothing."""
+    """Compare own blocks with the rows (offset, bytes, digest) of another replica.
+
+    Blocks that only one side has, or that have other bounds there, are ignored.
+    """
     theirs = {(start, size): text for start, size, text in rows}
     known = [one for one in seen if (one.start, one.size) in theirs]
     same = [one for one in known if theirs[one.start, one.size] == one.digest]
@@ -52,7 +58,7 @@ def compare(seen: Sequence[CheckedBlock], rows: Iterable[tuple[int, int, str]]) 
 def judge(
     own: str, start: int, size: int, rows: Iterable[tuple[int, int, str]], *, verified: bool
 ) -> Meaning:
-    """What the second answer means; `own` is the digest of the block that is sound here."""
+    """Return what the second answer means; `own` is the digest of the own, undamaged block."""
     theirs = {(at, count): text for at, count, text in rows}.get((start, size))
     if theirs is None:
         return Meaning.THEIRS
@@ -62,13 +68,13 @@ def judge(
 
 
 class Differences:
-    """Blocks that another replica has other bytes of, while both are sure of theirs."""
+    """Blocks that differ from another replica although both sides verified their bytes."""
 
     def __init__(self) -> None:
         self._blocks: dict[tuple[int, str], int] = {}
-        """The block's bytes, by where it begins and the other replica's address."""
+        """Size of the block (bytes), by its log offset and the address of the other replica."""
         self.same_bytes = 0
-        """Bytes that another replica had as well."""
+        """Number of bytes that were compared and equal."""
 
     def __len__(self) -> int:
         return len({start for start, _ in self._blocks})
@@ -78,7 +84,7 @@ class Differences:
 
     @property
     def first(self) -> str:
-        """The first one in words; '' for none."""
+        """The first difference as text; '' if there is none."""
         if not self._blocks:
             return ""
         (start, address), size = min(self._blocks.items())
@@ -86,7 +92,7 @@ class Differences:
 
     @property
     def room(self) -> int:
-        """How many more are remembered."""
+        """How many more differences can be recorded."""
         return DIFFERENCES_MAX - len(self._blocks)
 
     def add(self, seen: CheckedBlock, address: str) -> None:
@@ -94,7 +100,7 @@ class Differences:
             self._blocks[seen.start, address] = seen.size
 
     def clear(self) -> None:
-        """The log was cut: what still differs is found again."""
+        """Forget all differences, because the log was cut; remaining ones are found again."""
         self._blocks.clear()
 
     def matched(self, same: Iterable[CheckedBlock], address: str) -> None:
@@ -104,7 +110,7 @@ class Differences:
             self._blocks.pop((one.start, address), None)
 
     def keep(self, start: int, end: int, members: Mapping[int, str]) -> None:
-        """Forget what is not in the log `[start, end)` any more, and members that are gone."""
+        """Keep only blocks in the log range `[start, end)` and of present members."""
         if self._blocks:
             self._blocks = {
                 (at, address): size

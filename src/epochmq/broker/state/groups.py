@@ -1,7 +1,7 @@
-"""Subscription groups: what a consumer group may do here, and how its retries go.
+"""Subscription groups: the configurations of consumer groups, with permissions and retries.
 
-File: config/subscriptionGroup.json, with the table of topics that a group is
-forbidden to read; between its writes config/tables.journal.
+RocketMQ's SubscriptionGroupManager. File: config/subscriptionGroup.json, which also has the topics
+that a group must not read; later changes are in config/tables.journal.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ class GroupTable:
         self.version = DataVersion()
         self.dirty = False
         self.frozen = False
-        """At a replica: what is made here is handed out and forgotten; the master decides."""
+        """True at a replica: new groups are returned but not stored; the master decides."""
         self.table: dict[str, SubscriptionGroupConfig] = {}
         self.forbidden_table: dict[str, dict[str, int]] = {}
         self.touched: dict[str, None] = {}
@@ -49,9 +49,9 @@ class GroupTable:
         return len(self.table)
 
     def find(self, group: str, wall: int) -> SubscriptionGroupConfig | None:
-        """The group, made on the spot when autoCreateSubscriptionGroup allows it.
+        """Return the group, created if autoCreateSubscriptionGroup allows it.
 
-        None when it is unknown and cannot be made; system groups always can.
+        None if it is unknown and cannot be created. System groups can always be created.
         """
         config = self.table.get(group)
         if config is not None:
@@ -69,14 +69,14 @@ class GroupTable:
         return config
 
     def put(self, config: SubscriptionGroupConfig, wall: int) -> None:
-        """Create or replace a group as an admin asks. Raises `Refused` (code 1)."""
+        """Create or replace a group for an admin; raises `Refused` (code 1)."""
         check_group_config(config)
         if config.group_name not in self.table and len(self.table) >= limits.GROUPS_MAX:
             raise Refused(_SYSTEM_ERROR, f"this broker has {limits.GROUPS_MAX} groups already")
         self._store(config, wall)
 
     def delete(self, group: str, wall: int) -> bool:
-        """Forget a group and what it was forbidden; whether it was there."""
+        """Remove a group and its forbidden topics; return whether the group existed."""
         self.forbidden_table.pop(group, None)
         if self.table.pop(group, None) is None:
             return False
@@ -89,7 +89,7 @@ class GroupTable:
         forbidden: Mapping[str, dict[str, int]],
         version: DataVersion,
     ) -> None:
-        """Take a master's table over in one step; system groups stay in any case."""
+        """Replace the table by the master's; system groups stay."""
         if version == self.version and table == self.table:
             return
         old, barred = self.table, self.forbidden_table
@@ -102,12 +102,12 @@ class GroupTable:
         self.dirty = True
 
     def forbidden(self, group: str, topic: str) -> int:
-        """Bits of what the group may not do with the topic (1 << 2 is reading); 0 is nothing."""
+        """Return the bits of what the group must not do with the topic (1 << 2: read); 0: none."""
         topics = self.forbidden_table.get(group)
         return 0 if topics is None else max(0, topics.get(topic, 0))
 
     def set_forbidden(self, group: str, topic: str, bits: int, wall: int) -> None:
-        """Replace those bits; 0 forgets the pair."""
+        """Replace the forbidden bits of a topic; 0 removes them. Raises `Refused` at the limit."""
         topics = self.forbidden_table.setdefault(group, {})
         if bits > 0:
             if topic not in topics and len(topics) >= limits.SUBSCRIPTIONS_PER_GROUP_MAX:
@@ -134,7 +134,7 @@ class GroupTable:
         return self.snapshot()()
 
     def snapshot(self) -> Callable[[], bytes]:
-        """The table of now; what is returned encodes it, in another thread perhaps."""
+        """Copy the present table; the returned function encodes it, in any thread."""
         content = {
             **self.content(),
             "forbiddenTable": {name: dict(row) for name, row in self.forbidden_table.items()},
@@ -143,7 +143,7 @@ class GroupTable:
         return lambda: readable(content)
 
     def pop_changes(self) -> dict[str, Any]:
-        """What changed since the last call, for the journal."""
+        """Return the changes since the last call, for the journal."""
         touched, self.touched = self.touched, {}
         return {
             "dataVersion": self.version,
@@ -153,11 +153,11 @@ class GroupTable:
         }
 
     def give_back(self, changes: Mapping[str, Any]) -> None:
-        """What `pop_changes` gave could not be saved."""
+        """Take back changes of `pop_changes` that could not be saved."""
         self.touched |= dict.fromkeys(changes["forbidden"])
 
     def apply_changes(self, changes: Mapping[str, Any]) -> None:
-        """Do again what `pop_changes` told."""
+        """Apply changes of `pop_changes` that were read from the journal."""
         forbidden = msgspec.convert(changes.get("forbidden", {}), dict[str, dict[str, int]])
         self.load(
             {**changes, "subscriptionGroupTable": changes.get("put"), "forbiddenTable": forbidden}
@@ -176,7 +176,7 @@ class GroupTable:
         }
 
     def load(self, content: dict[str, Any]) -> None:
-        """Take over subscriptionGroup.json; files of 4.x have no forbidden table."""
+        """Load subscriptionGroup.json; files of 4.x have no forbidden table."""
         rows = msgspec.convert(
             content.get("subscriptionGroupTable") or {}, dict[str, dict[str, Any]], strict=False
         )

@@ -1,8 +1,8 @@
-"""When changes of topics and groups are saved, and who waits for it.
+"""Metadata keeper: saves changes of topics and groups, and tells waiting requests when it is done.
 
 Nothing in here blocks: `write_in_background` runs a call of `TableJournal` in the thread that
-writes tables and reports its end on the loop. One call runs at a time; what changes meanwhile is
-saved together by the next one.
+writes tables and reports its end on the loop. One call runs at a time; changes meanwhile are saved
+together by the next call.
 """
 
 import logging
@@ -14,11 +14,11 @@ from epochmq.base.errors import EnvironmentFault
 from epochmq.broker.state.metadata_journal import Changes, Journaled, TableJournal
 
 FOLD_MS = 60_000
-"""How long a change may be in the journal only; RocketMQ does not read it."""
+"""How long (ms) a change may be only in the journal, which RocketMQ does not read."""
 
 FOLD_SMALL_MS = 1_000
-"""The same while the JSON files are small: writing them costs little then, and RocketMQ finds
-nearly everything after a crash, too."""
+"""The same limit (ms) while the JSON files are small: writing them is cheap then, and RocketMQ
+finds nearly all changes after a crash."""
 
 SMALL_BYTES = 256 * 1024
 
@@ -28,13 +28,13 @@ Done = Callable[[EnvironmentFault | None], None]
 
 
 class WriteInBackground(Protocol):
-    """Runs a blocking call in the tables' thread, in order; `done` is called on the loop."""
+    """Runs blocking calls in the table thread, in order; `done` is called on the loop."""
 
     def __call__(self, call: Callable[[], None], done: Done) -> None: ...
 
 
 def write_here(call: Callable[[], None], done: Done) -> None:
-    """Blocks: for tests, and before there is a loop."""
+    """Run `call` now, blocking: for tests, and before the loop runs."""
     try:
         call()
     except EnvironmentFault as error:
@@ -58,34 +58,37 @@ class MetadataKeeper:
         self._journal = journal
         self._tables = tables
         self.writing: dict[str, Changes] | None = None
-        """What the write under way saves; None while there is no write."""
+        """The changes of the running write; None if no write runs."""
         self._waiting: list[Callable[[], None]] = []
         self._next: list[Callable[[], None]] = []
-        """Wait for changes that the write under way does not have."""
+        """Callbacks that wait for changes which the running write does not include."""
         self._fold_at: int | None = None
         self._asked = (0, 0)
         """Monotonic and wall time when `save` was last called."""
         self._closed = False
 
     def load(self) -> None:
-        """Fill the tables; errors as `TableJournal.load`."""
+        """Load the tables; raises `StoreDamaged` like `TableJournal.load`."""
         self.damaged = self._journal.load(self._tables).replaced
 
     @property
     def dirty(self) -> bool:
-        """Whether something changed that no write has."""
+        """Whether a table has changes that no write includes."""
         for table in self._tables:  # noqa: SIM110 - every turn asks; a generator is slower
             if table.dirty:
                 return True
         return False
 
     def is_unsaved(self, table: Journaled, name: str) -> bool:
-        """Whether a row is not on the device yet, and might be gone after a crash."""
+        """Return whether a row is not synced yet, so that a crash could lose it."""
         writing = self.writing or {}
         return name in table.touched or name in writing.get(table.file, {}).get("put", {})
 
     def save(self, now: int, wall: int) -> None:
-        """Begin to save what changed, unless a write is under way."""
+        """Start to save the changes, unless a write is running.
+
+        `now` is monotonic ms, `wall` is wall ms.
+        """
         self._asked = now, wall
         if self.writing is not None or self._closed:
             return
@@ -141,9 +144,10 @@ class MetadataKeeper:
             self.save(*self._asked)
 
     def when_saved(self, done: Callable[[], None]) -> None:
-        """Call `done` once all changes so far are durable, or the disk has refused them.
+        """Call `done` when all changes so far are durable, or when the disk has refused them.
 
-        At once when nothing is to be saved; else `save` must be called in this turn.
+        `done` is called at once if nothing is to be saved. Otherwise the caller must call `save` in
+        this turn of the loop.
         """
         if self.dirty:
             self._next.append(done)
@@ -153,7 +157,7 @@ class MetadataKeeper:
             done()
 
     def close(self, wall: int) -> None:
-        """Save everything in the form that RocketMQ reads; blocks. No write may be under way.
+        """Save everything as JSON files, which RocketMQ reads; blocks. No write may be running.
 
         Raises `EnvironmentFault` when the disk refuses.
         """

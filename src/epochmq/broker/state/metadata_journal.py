@@ -1,23 +1,23 @@
-"""config/tables.journal: changes of topics and groups since their JSON files were written.
+"""Metadata journal (config/tables.journal): topic and group changes since the last JSON save.
 
-A change costs one line here, however many topics there are; the JSON files are written when the
-journal has grown as large as they are, once a minute while there is something in it, and at a clean
-stop (ADR 0070). RocketMQ does not know the journal: after a crash it misses the changes of the last
-minute at most, after a clean stop none.
+A change writes one line, however many topics exist. The JSON files are written when the journal is
+as large as they are, once a minute while it has lines, and at a clean stop (ADR 0070). RocketMQ
+does not know the journal: after a crash it misses at most the changes of the last minute, after a
+clean stop none.
 
-A line is `<CRC-32>:<number>:<compact JSON>` and holds what changed at one time in all tables:
+A line is `<CRC-32>:<number>:<compact JSON>` and holds one set of changes in all tables:
 
     {"config/topics.json": {"dataVersion": {..}, "put": {name: row}, "drop": [name]}}
 
-The first line says `{"journal": id, "base": number}`: all up to that number is in the JSON files.
-Each JSON file names the last number that it includes (`files.Mark`), so whatever a crash leaves of
-files and journal fits together: of a table, the lines after its number count. The previous journal
-is kept as `.bak`, like the files: a damaged JSON file is made again, with nothing missing, from its
-own `.bak` and both journals.
+The first line is `{"journal": id, "base": number}`: the JSON files include all lines up to that
+number. Each JSON file has the last number that it includes (`JournalMark` in
+`model/saved_file.py`), so after a crash only the lines after that number are applied to its table.
+The previous journal is kept as `.bak`, like the JSON files: a damaged JSON file is restored without
+loss from its `.bak` and both journals.
 
-A line that was not finished when the power went ends the file, without its newline or with zeros
-where sectors are missing. Any other line with a wrong checksum is damage, and the broker does not
-start: the line was a change that somebody was answered for.
+A line that was unfinished at a power cut is the last line, without its newline or with zeros where
+sectors are missing. Any other line with a wrong checksum is damage, and the broker does not start,
+because the line was an acknowledged change.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ from epochmq.wire import json_tolerant
 
 FILE = "config/tables.journal"
 JOURNAL_BYTES_MIN = 256 * 1024
-"""A journal of fewer bytes is not folded for its size."""
+"""A journal smaller than this (bytes) is not folded because of its size."""
 
 Changes = dict[str, Any]
 
@@ -47,24 +47,24 @@ class Journaled(SavedTable, Protocol):
     """Names of rows that changed since `pop_changes`."""
 
     def pop_changes(self) -> Changes:
-        """What changed since the last call; nothing in it is changed in place afterwards."""
+        """Return the changes since the last call; they are not modified afterwards."""
         ...
 
     def give_back(self, changes: Changes) -> None:
-        """What `pop_changes` gave could not be saved: it is given again."""
+        """Take back changes that could not be saved; `pop_changes` returns them again."""
         ...
 
     def apply_changes(self, changes: Changes) -> None:
-        """Do again what `pop_changes` told, read from JSON."""
+        """Apply changes of `pop_changes` that were read from JSON."""
         ...
 
     def snapshot(self) -> Callable[[], bytes]:
-        """The table of now; what is returned encodes it, in another thread perhaps."""
+        """Copy the present table; the returned function encodes it, in any thread."""
         ...
 
 
 class JournalLine(msgspec.Struct, frozen=True):
-    """What was saved at one time."""
+    """One journal line: its number and the changes by table file."""
 
     number: int
     changes: dict[str, Changes]
@@ -150,17 +150,17 @@ def _damaged(path: str, line: int) -> str:
 
 @dataclass
 class LoadResult:
-    """What a start found."""
+    """The result of loading the tables at a start."""
 
     replaced: int = 0
-    """Tables that were made from their `.bak`."""
+    """Number of tables that were restored from their `.bak`."""
     replayed: int = 0
-    """Lines that were not in the JSON files."""
+    """Number of journal lines that the JSON files did not include."""
     loaded: dict[str, Loaded | None] = field(default_factory=dict)
 
 
 class TableJournal:
-    """The file. Its calls block, and are to be made one at a time; `load` comes first."""
+    """Reads and writes the journal. All calls block; make them one at a time, `load` first."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk

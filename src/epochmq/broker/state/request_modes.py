@@ -1,6 +1,6 @@
-"""How each group reads each topic, by pull or by POP, as an operator set it with 401.
+"""Message request modes: whether a group reads a topic by pull or by POP (set with code 401).
 
-File: config/messageRequestMode.json, of the shape of 402's body.
+File: config/messageRequestMode.json, in the format of the body of code 402.
 """
 
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ MODES = (MODE_PULL, MODE_POP)
 
 
 class RequestModes:
-    """Rows by topic, then group; a pair without one has the broker's default."""
+    """Request modes by topic and group; a pair without a row has the broker's default."""
 
     file = "config/messageRequestMode.json"
 
     def __init__(self) -> None:
         self.dirty = False
         self.changes = 0
-        """Counts everything that changes a row: replicas ask only for what is new."""
+        """Counts every change of a row, so that replicas copy only a changed table."""
         self.table: dict[str, dict[str, MessageRequestMode]] = {}
 
     def get(self, topic: str, group: str) -> MessageRequestMode | None:
@@ -55,7 +55,10 @@ class RequestModes:
         self._changed()
 
     def adopt(self, table: Mapping[str, Mapping[str, MessageRequestMode]]) -> None:
-        """Take a master's rows over ours, as upstream does: none is ever taken back."""
+        """Add the rows of the master, as RocketMQ does: no row is ever removed.
+
+        Raises `ValueError` if there are too many rows.
+        """
         merged = {topic: dict(rows) for topic, rows in self.table.items()}
         for topic, rows in table.items():
             merged.setdefault(topic, {}).update(rows)

@@ -1,10 +1,10 @@
-"""Asking for a table only if it changed: fields of ours beside RocketMQ's 21, 43, 45 and 201.
+"""Table stamps: replicas copy a table of the master only if it changed (codes 21, 43, 45 and 201).
 
-The answer to such a request carries `stamp`; whoever sends it back as `sinceStamp` is answered
-`unchanged`, without a body, while nothing changed, or `delta`, with what changed since. With
-`waitMillis` the master keeps the request until there is news, for so long: a topic is known to
-replicas about when its creator is told, before most of its messages are there. A Java master knows
-none of it and always answers the whole table; a Java slave skips the fields.
+EpochMQ adds header fields to these RocketMQ requests. The answer has a `stamp`. A replica sends it
+back as `sinceStamp`, and the answer is `unchanged` without a body, or `delta` with the changes.
+With `waitMillis` the master holds the request until the table changes, for at most that time. So
+replicas know a new topic about when its creator gets the answer. A Java master ignores the fields
+and always answers the whole table; a Java slave does not send them.
 """
 
 from collections.abc import Callable
@@ -17,20 +17,20 @@ Stamp = Callable[[], str]
 Answer = Callable[[], None]
 
 TAKEN_WAIT_MS = 2_000
-"""How long a change waits for replicas at most: who asks for it waits 3 s as a rule."""
+"""Longest time (ms) that a change waits for replicas; its client usually waits 3 s."""
 _SLACK_MS = 1_000
-"""A replica whose wait is over watches for so long without asking again."""
+"""Time (ms) after its wait in which a replica still counts as a watcher without a new request."""
 
 
 class SinceHeader(Header):
-    """Beside the fields of 21, 43, 45 and 201, which have none."""
+    """EpochMQ's header fields of the requests 21, 43, 45 and 201."""
 
     sinceStamp: str | None = None
     waitMillis: I64 | None = None
 
 
 class StampHeader(Header):
-    """Beside the fields of their answers."""
+    """EpochMQ's header fields of the answers to these requests."""
 
     stamp: str | None = None
     unchanged: bool | None = None
@@ -38,18 +38,18 @@ class StampHeader(Header):
 
 
 def since(command: Command) -> str | None:
-    """The stamp that whoever asks got last."""
+    """Return the stamp that the requester received last; None if it sent none."""
     return decode_header(SinceHeader, command.ext).sinceStamp
 
 
 def count_since(command: Command, boot: int) -> int | None:
-    """What a stamp `boot.count` of this start counted; None for another's, or none."""
+    """Return the count in a stamp `boot.count` of this start; None for any other stamp."""
     begun, _, count = (since(command) or "").partition(".")
     return int(count) if begun == str(boot) and count.isdecimal() else None
 
 
 def stamped(command: Command, stamp: str, make: Callable[[], bytes]) -> Reply:
-    """The whole table, unless it is as it was at the stamp that the request brings."""
+    """Answer with the whole table, or with `unchanged` if the request has the present stamp."""
     if since(command) == stamp:
         return Reply(header=StampHeader(stamp, unchanged=True))
     return Reply(header=StampHeader(stamp), body=make())
@@ -62,10 +62,10 @@ def asking(stamp: str | None, wait_ms: int = 0) -> dict[str, str]:
 
 
 class StampWait:
-    """A change that is to be answered once everybody in `missing` has it.
+    """A change whose answer waits until all sessions in `missing` have copied it.
 
-    `count` is what the table had counted with it, for tables whose stamps count: one that always
-    changes is taken all the same.
+    `count` is the change count of the table with this change, for tables whose stamps contain a
+    count. So a table that changes all the time still counts as copied.
     """
 
     __slots__ = ("code", "count", "done", "missing", "until_ms")
@@ -80,14 +80,14 @@ class StampWait:
         self.count = count
 
     def is_in(self, has: int | None) -> bool:
-        """Whether who has the table as it counted `has` has the change."""
+        """Return whether a copy of the table at count `has` includes the change."""
         return self.count is not None and has is not None and has >= self.count
 
 
 class Watchers:
-    """Requests of replicas that are kept until a table changes, and who has taken what changed.
+    """Requests of replicas that wait for a table change, and changes that wait for replicas.
 
-    Whoever asks again with the stamp of now has taken the table as it is now.
+    A replica that asks again with the present stamp has copied the present table.
     """
 
     def __init__(self) -> None:
@@ -105,9 +105,9 @@ class Watchers:
         session: int = 0,
         count: int | None = None,
     ) -> bool:
-        """Keep a request that wants to wait, while the table is as it was; whether it is kept.
+        """Hold a request that wants to wait while the table is unchanged; return whether held.
 
-        `count` is what the stamp that it brings counts, for `when_taken`.
+        `now` is monotonic ms. `count` is the count in the stamp of the request, for `when_taken`.
         """
         header = decode_header(SinceHeader, command.ext)
         wait_ms = min(header.waitMillis or 0, limits.HOLD_MS_MAX)
@@ -129,9 +129,10 @@ class Watchers:
             self._watching[key] = until
 
     def when_taken(self, code: int, now: int, done: Answer, count: int | None = None) -> None:
-        """Call `done` once all that watch the table of `code` have it as it is now, or late.
+        """Call `done` when all watchers of the table of `code` have copied its present state.
 
-        `count`: what the table has counted now, if its stamps do.
+        `done` is called after `TAKEN_WAIT_MS` at the latest. `count` is the present change count of
+        the table, if its stamps contain one.
         """
         missing = {
             session for (session, of), until in self._watching.items() if of == code and until > now
@@ -142,7 +143,7 @@ class Watchers:
             done()
 
     def drop(self, session: int) -> None:
-        """A connection is closed: whoever it was watches no more."""
+        """Remove a closed connection from the watchers."""
         for key in [key for key in self._watching if key[0] == session]:
             del self._watching[key]
         for wait in self._waits:
@@ -154,7 +155,7 @@ class Watchers:
         return bool(self._held or self._waits)
 
     def look(self, now: int) -> None:
-        """Answer those whose table changed, and those who waited long enough; once a turn."""
+        """Answer requests whose table changed or whose wait is over; call it once a turn."""
         if self._waits:
             self._confirm_stamps(now)
         if not self._held:

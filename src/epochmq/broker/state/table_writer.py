@@ -1,7 +1,7 @@
-"""Saves tables beside the loop: encoded here and now, written and synced by a thread.
+"""Table writer: encodes tables on the loop, and writes and syncs their files in a thread.
 
-A sync of even a small file takes milliseconds, far too long between two loop turns. One thread
-writes in the order given, so an older content never replaces a newer one.
+Even a small file takes milliseconds to sync, which is too long for the loop. One thread writes in
+the given order, so older content never replaces newer content.
 """
 
 import logging
@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 
 
 class TableWriter:
-    """Writes files of one disk; a table whose write fails is dirty again and tried later.
+    """Writes table files to one disk; after a failed write the table is dirty again.
 
-    Nothing is taken while `held` says so: something else has to be on the disk before.
+    While `held` returns True, no snapshot is taken: other data must be on the disk first.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class TableWriter:
         self._closed = False
 
     def save(self, table: SavedFile) -> None:
-        """Write the table as it is now, if it changed since its last save."""
+        """Write the present content of the table if it changed since its last save."""
         taken = self.snapshot(table)
         if taken is not None:
             taken()
@@ -39,10 +39,10 @@ class TableWriter:
     def snapshot(
         self, table: SavedFile, before: Callable[[], Callable[[], None]] | None = None
     ) -> Callable[[], None] | None:
-        """The table's content of now, to be written by calling the result later, or never.
+        """Encode the table; the returned function starts its write. None if there is none.
 
-        `before` is called with the result, on the loop; what it gives runs, and may block, before
-        the table is written.
+        When that function is called, `before` is called on the loop. The function that `before`
+        returns runs in the thread before the table is written, and may block.
         """
         if not table.dirty or self._held():
             return None
@@ -60,8 +60,10 @@ class TableWriter:
     def write_in_background(
         self, call: Callable[[], None], done: Callable[[EnvironmentFault | None], None]
     ) -> None:
-        """Run `call`, which may block, in the thread, after the writes given before; then `done`
-        on the loop, with the error if there was one."""
+        """Run `call`, which may block, in the thread after the earlier writes.
+
+        `done` is called on the loop, with the error if there was one.
+        """
         self._writes.spawn(self._run(call, done))
 
     async def _run(
@@ -75,12 +77,14 @@ class TableWriter:
         done(problem)
 
     async def drain(self) -> None:
-        """Wait for the writes under way."""
+        """Wait for the running writes."""
         await self._writes.drain()
 
     async def close(self) -> None:
-        """The same; and what was taken and still waits for something is never written: who saves
-        everything at the end has newer contents."""
+        """Wait for the running writes, and never write pending snapshots.
+
+        The final save of the broker writes newer content.
+        """
         await self.drain()
         self._closed = True
 
@@ -99,4 +103,4 @@ class TableWriter:
 
 
 def _nothing() -> None:
-    """Most tables stand for themselves."""
+    """Do nothing before the write of a table."""

@@ -1,8 +1,8 @@
-"""The topics of this broker: what routes, permissions and queue numbers come from.
+"""Topic table: the topic configurations of a broker, with attributes and system topics.
 
-File: config/topics.json, and config/tables.journal for what changed since. Every
-change steps the `version` that brokers and name servers compare, marks the table `dirty`, and is
-handed out once by `take_changed` for the incremental registration.
+RocketMQ's TopicConfigManager. File: config/topics.json, and config/tables.journal for changes since
+the file was written. Every change steps the `version` that brokers and name servers compare, marks
+the table `dirty`, and is returned once by `pop_changed` for the incremental registration.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -42,11 +42,11 @@ _CHOICES: Mapping[str, frozenset[str]] = {
     "message.type": _MESSAGE_TYPES,
 }
 _FIXED = frozenset({"queue.type", "cleanup.policy"})
-"""May be given when the topic is created, never later: the files on disk depend on them."""
+"""Attributes that can be set only at creation, because the files on disk depend on them."""
 
 
 def parse_changes(text: str | None) -> dict[str, str]:
-    """Changes by signed name: {"+name": value, "-name": ""}; none for an empty text.
+    """Parse attribute changes into {"+name": value, "-name": ""}; empty for an empty text.
 
     Raises `Refused` (code 1) for any other form.
     """
@@ -71,7 +71,7 @@ def _check_form(key: str, has_value: bool) -> None:
 
 
 def alter(current: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict[str, str]:
-    """The attributes after `changes` (as of `parse_changes`); `current` is None at creation.
+    """Return the attributes after `changes` (of `parse_changes`); `current` is None at creation.
 
     Raises `Refused` (code 1) for an unknown name or value, and for a change that is not allowed.
     """
@@ -138,7 +138,7 @@ class TopicTable:
         self.version = DataVersion()
         self.dirty = False
         self.frozen = False
-        """At a replica: what is made here is handed out and forgotten; the master decides."""
+        """True at a replica: new topics are returned but not stored; the master decides."""
         self.table: dict[str, TopicConfig] = {}
         self.system: frozenset[str] = frozenset()
         self.touched: dict[str, None] = {}
@@ -155,11 +155,11 @@ class TopicTable:
         return len(self.table)
 
     def is_system(self, name: str) -> bool:
-        """Whether `name` belongs to the broker itself and is not for admins to change."""
+        """Return whether `name` is a system topic, which admins must not change."""
         return name in self.system or names.is_system_topic(name)
 
     def has_batch_queues(self, name: str) -> bool | None:
-        """What the store asks about a topic; None when it is unknown."""
+        """Return whether a topic has batch consume queues; None if the topic is unknown."""
         config = self.table.get(name)
         return None if config is None else has_batch_queues(config)
 
@@ -173,10 +173,10 @@ class TopicTable:
         return bool(self._changed)
 
     def pop_changed(self, is_unsaved: Callable[[str], bool]) -> list[TopicConfig]:
-        """Topics changed since the last call, each in its present form.
+        """Return the topics that changed since the last call, each in its present form.
 
-        Those that `is_unsaved` names are kept for a later call: whoever is told of a topic must
-        find it after a crash.
+        Topics for which `is_unsaved` is true are kept for a later call, because a registered topic
+        must still exist after a crash.
         """
         changed, self._changed = self._changed, {}
         for name in [name for name in changed if is_unsaved(name)]:
@@ -184,7 +184,7 @@ class TopicTable:
         return list(changed.values())
 
     def add_system(self, topics: Iterable[TopicConfig]) -> None:
-        """Make the broker's own topics where the file did not bring them; no version step."""
+        """Add the system topics that are not in the file; the version does not step."""
         topics = list(topics)
         for config in topics:
             self.table.setdefault(config.topic_name, config)
@@ -193,10 +193,10 @@ class TopicTable:
     def create_on_send(
         self, topic: str, default_topic: str, client_queue_nums: int, sys_flag: int, wall: int
     ) -> TopicConfig | None:
-        """The topic a producer sends to, made after `default_topic` when it is not there yet.
+        """Return the topic of a send, created from `default_topic` if it does not exist.
 
-        None when the default topic is missing or hands nothing down (INHERIT); with
-        autoCreateTopicEnable off, TBW102 hands nothing down.
+        None if the default topic is missing or has no INHERIT permission, or if it is TBW102 and
+        autoCreateTopicEnable is off. Raises `Refused` for a bad name or too many topics.
         """
         config = self.table.get(topic)
         if config is not None:
@@ -227,7 +227,10 @@ class TopicTable:
         sys_flag: int = 0,
         order: bool | None = None,
     ) -> TopicConfig:
-        """The topic of that name, created when missing (%RETRY%, %DLQ%); `order` follows."""
+        """Return the topic, created if missing (%RETRY%, %DLQ%); `order` is updated if given.
+
+        Raises `Refused` for a bad name or too many topics.
+        """
         config = self.table.get(topic)
         if config is not None:
             if order is None or config.order == order:
@@ -244,9 +247,9 @@ class TopicTable:
         return self._store(config, wall)
 
     def update(self, config: TopicConfig, changes: Mapping[str, str], wall: int) -> TopicConfig:
-        """Create or replace a topic as an admin asks, its attributes altered by `changes`.
+        """Create or replace a topic for an admin, and apply `changes` to its attributes.
 
-        Nothing happens, not even a version step, when it would be as it was. Raises `Refused`.
+        If nothing changes, the version does not step. Raises `Refused`.
         """
         old = self.table.get(config.topic_name)
         final = alter(old.attributes if old is not None else None, changes)
@@ -257,12 +260,12 @@ class TopicTable:
         return self._store(config, wall)
 
     def put(self, config: TopicConfig, wall: int) -> TopicConfig:
-        """Create or replace a topic as it stands."""
+        """Create or replace a topic with exactly this configuration; raises `Refused`."""
         check_topic_config(config)
         return self._store(config, wall)
 
     def delete(self, name: str, wall: int) -> bool:
-        """Forget a topic; whether it was there. Its messages and offsets are for the caller."""
+        """Remove a topic; return whether it existed. The caller deletes messages and offsets."""
         self._changed.pop(name, None)
         if self.table.pop(name, None) is None:
             return False
@@ -271,7 +274,7 @@ class TopicTable:
         return True
 
     def adopt(self, table: Mapping[str, TopicConfig], version: DataVersion) -> None:
-        """Take a master's table over in one step; the broker's own topics stay in any case."""
+        """Replace the table by the master's; the system topics of this broker stay."""
         if version == self.version and table == self.table:
             return
         old = self.table
@@ -283,7 +286,7 @@ class TopicTable:
         self.dirty = True
 
     def step_version(self, wall: int) -> None:
-        """Make others see that something changed (the broker's own permission, for one)."""
+        """Step the version, so that others see a change (for example of the broker permission)."""
         self.version = self.version.next_version(wall, self.state_version)
         self.dirty = True
 
@@ -305,12 +308,12 @@ class TopicTable:
         return self.snapshot()()
 
     def snapshot(self) -> Callable[[], bytes]:
-        """The table of now; what is returned encodes it, in another thread perhaps."""
+        """Copy the present table; the returned function encodes it, in any thread."""
         table, version = dict(self.table), self.version
         return lambda: readable({"dataVersion": version, "topicConfigTable": table})
 
     def pop_changes(self) -> dict[str, Any]:
-        """What changed since the last call, for the journal."""
+        """Return the changes since the last call, for the journal."""
         touched, self.touched = self.touched, {}
         return {
             "dataVersion": self.version,
@@ -319,17 +322,17 @@ class TopicTable:
         }
 
     def give_back(self, changes: Mapping[str, Any]) -> None:
-        """What `pop_changes` gave could not be saved."""
+        """Take back changes of `pop_changes` that could not be saved."""
         self.touched |= dict.fromkeys((*changes["put"], *changes["drop"]))
 
     def apply_changes(self, changes: Mapping[str, Any]) -> None:
-        """Do again what `pop_changes` told."""
+        """Apply changes of `pop_changes` that were read from the journal."""
         self.load({**changes, "topicConfigTable": changes.get("put")})
         for name in msgspec.convert(changes.get("drop", []), list[str]):
             self.table.pop(name, None)
 
     def load(self, content: dict[str, Any]) -> None:
-        """Take over topics.json; an entry without its own name gets the one it stands under."""
+        """Load topics.json; the key of each entry becomes its topic name."""
         table = msgspec.convert(
             content.get("topicConfigTable") or {}, dict[str, dict[str, Any]], strict=False
         )
@@ -341,14 +344,14 @@ class TopicTable:
 
 
 def changed_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, None]:
-    """Names of rows that are not the same in both, or in one of them only."""
+    """Return the names of rows that differ, or that exist in only one of the tables."""
     changed = dict.fromkeys(name for name in old if name not in new)
     changed |= dict.fromkeys(name for name, row in new.items() if old.get(name) != row)
     return changed
 
 
 def check_topic_config(config: TopicConfig) -> None:
-    """Raise `Refused` (code 1) unless name, queue numbers and permission can be served."""
+    """Raise `Refused` if name, queue numbers, permission or filter type are not valid."""
     names.check_topic(config.topic_name)
     for what, count in (("read", config.read_queue_nums), ("write", config.write_queue_nums)):
         if not 1 <= count <= limits.QUEUES_PER_TOPIC_MAX:
@@ -362,7 +365,7 @@ def check_topic_config(config: TopicConfig) -> None:
 
 
 # System topics -------------------------------------------------------------------------------
-# Topics that every broker has from its first start.
+# Topics that every broker creates at its first start.
 
 
 _SCHEDULE_QUEUES = 18
@@ -372,7 +375,7 @@ _DEFAULT_QUEUES = 16
 
 @dataclass(frozen=True)
 class Wishes:
-    """What of the configuration decides which system topics exist, and how."""
+    """The options that decide which system topics exist and how many queues they have."""
 
     cluster: str
     broker: str
@@ -386,7 +389,7 @@ class Wishes:
 
 
 def system_topics(wishes: Wishes) -> list[TopicConfig]:
-    """All of them, in upstream's order."""
+    """Return the configurations of all system topics, in RocketMQ's order."""
     cluster_perm = PERM_INHERIT | (PERM_READ_WRITE if wishes.cluster_topic else 0)
     broker_perm = PERM_INHERIT | (PERM_READ_WRITE if wishes.broker_topic else 0)
     rows = [
@@ -401,7 +404,7 @@ def system_topics(wishes: Wishes) -> list[TopicConfig]:
         (names.MEMBER_TOPIC_PREFIX + wishes.broker, 1, PERM_INHERIT),
         (names.HALF_TOPIC, 1, PERM_READ_WRITE),
         (names.OP_HALF_TOPIC, 1, PERM_READ_WRITE),
-        # Upstream makes this one with its first message; without it nobody could read them.
+        # RocketMQ creates this topic with its first message.
         (names.TRANS_CHECK_MAX_TIME_TOPIC, 1, PERM_READ_WRITE),
     ]
     if wishes.auto_create:

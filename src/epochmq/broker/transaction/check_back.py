@@ -1,8 +1,9 @@
-"""Half messages whose producers stay silent: written again, asked for, given up in the end.
+"""Transaction check back: asks producers how their open transactions end (CHECK_TRANSACTION_STATE).
 
-A copy with the check counted is held before the producer is asked: so a crash
-repeats a check and never forgets one. While no producer of its group is connected a half message
-is left alone, neither counted nor copied; upstream counts, and gives it up within minutes.
+Before each check a copy of the half message, with the check counted, is stored. So a crash repeats
+a check and never forgets one. While no producer of its group is connected, a half message is
+neither counted nor copied, unless memory for open transactions runs short. RocketMQ counts these
+checks, and gives the half message up within minutes.
 """
 
 import logging
@@ -19,16 +20,16 @@ from epochmq.wire.command import request
 from epochmq.wire.headers.send_headers import CheckTransactionStateHeader
 
 DAMAGED_MAX = 1_000
-"""So many are remembered as told of."""
+"""Limit of the damaged half messages that are remembered, so that each is logged once."""
 
 log = logging.getLogger(__name__)
 
 
 class CheckBackDriver:
-    """Carries out what the core says about open half messages.
+    """Carries out the actions that `Transactions.looks` returns for open half messages.
 
-    A broker that stands in writes no copies and asks nobody: each silent half message goes to a
-    master of another group, which asks (RIP-32); here it is over then.
+    An acting master writes no copies and sends no checks. It hands each half message over to a
+    master of another group, which checks back (RIP-32), and ends it here.
     """
 
     def __init__(self, context: TransactionContext, reading: Reading) -> None:
@@ -37,7 +38,7 @@ class CheckBackDriver:
         self.counts = {"asked": 0, "unreachable": 0, "renewed": 0, "given_up": 0, "gone": 0,
                        "damaged": 0, "handed_over": 0}  # fmt: skip
         self._damaged: dict[int, None] = {}
-        """Where those are that wait for their repair, which was said once of each."""
+        """Log offsets of damaged half messages that were logged already."""
 
     def tick(self, now: int, wall: int) -> None:
         work: list[tuple[ReadHalfMessages, StoredMessage, Draft]] = []
@@ -60,7 +61,7 @@ class CheckBackDriver:
         self._context.put([draft for *_, draft in work], settled, wall)
 
     def _message(self, half: Half, now: int) -> StoredMessage | None:
-        """The half message itself; None when it is damaged, gone, or over as it turns out."""
+        """Read the half message; None if it is damaged, gone, or turns out to be over."""
         raw = self._context.node.store.message_at(half.offset, half.size)
         if raw is None and not self._context.is_gone(half):
             self._wait_for_repair(half)
@@ -76,8 +77,11 @@ class CheckBackDriver:
         return record.decode(raw)
 
     def _wait_for_repair(self, half: Half) -> None:
-        """It stays open and is looked at again in the next round: whoever ends it is refused
-        meanwhile, and its producer is asked once it is repaired."""
+        """Log a damaged half message once.
+
+        It stays open until it is repaired: END_TRANSACTION is refused meanwhile, and the producer
+        is asked after the repair.
+        """
         if half.offset in self._damaged:
             return
         if len(self._damaged) >= DAMAGED_MAX:
@@ -133,7 +137,10 @@ class CheckBackDriver:
             self._ask(half, message)
 
     def _ask(self, half: Half, message: StoredMessage) -> None:
-        """CHECK_TRANSACTION_STATE 39 to one producer of the group, about the copy if it is seen."""
+        """Send CHECK_TRANSACTION_STATE (39) to one producer of the group.
+
+        The request names the newest copy of the half message that was read.
+        """
         session = self._context.node.producers.pick(half.group)
         place = real_place(message)
         if session is None or place is None:

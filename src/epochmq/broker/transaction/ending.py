@@ -1,7 +1,7 @@
-"""END_TRANSACTION: which half message is meant, whether it may be ended, and ending it once.
+"""END_TRANSACTION: finds the half message of a commit or rollback, checks it, and ends it once.
 
-Checks, codes and their order are upstream's. Where upstream writes the
-message again for a request that comes twice, this answers it as the first one.
+The checks, their order and the response codes are RocketMQ's. For a repeated request RocketMQ
+writes the message again; EpochMQ gives the same answer as before and writes nothing.
 """
 
 import logging
@@ -33,7 +33,7 @@ from epochmq.wire.headers.fast_headers import AnyEnd, EndEnvelope, EndFields, de
 from epochmq.wire.headers.send_headers import COMMIT
 
 HELD_MS = 2_500
-"""How long an end waits for its half message; clients wait 3 s."""
+"""How long (ms) a request waits for its half message; clients wait 3 s for the answer."""
 
 _AWAY = (
     "it is not known here how the transaction ends: the slave that stood in handed it over to a"
@@ -46,7 +46,7 @@ Answer = Callable[[Reply], None]
 
 
 class EndRequest(NamedTuple):
-    """One request; `wanted`: somebody waits for the answer."""
+    """One END_TRANSACTION request; `wanted` is False for a one-way request."""
 
     header: AnyEnd
     answer: Answer
@@ -59,7 +59,11 @@ class EndRequest(NamedTuple):
 
 
 class TransactionEndings:
-    """Takes ends, stages what they write for the end of the turn, answers when it is held."""
+    """Handles END_TRANSACTION requests one by one.
+
+    The messages of commits are staged and written together by `flush`. A request is answered when
+    its result is stored.
+    """
 
     def __init__(self, context: TransactionContext, reading: Reading) -> None:
         self._context = context
@@ -70,7 +74,7 @@ class TransactionEndings:
         self.counts = {"committed": 0, "rolled_back": 0, "repeated": 0, "refused": 0}
 
     def begin(self) -> None:
-        """Another master's time, or none: whoever waits is to ask again."""
+        """Start with a new role: answer all waiting requests with SYSTEM_BUSY."""
         waiting = [end.answer for *_, end in self._staged] + [end.answer for end in self._held]
         waiting += [answer for answers in self._named.values() for answer in answers]
         self._staged, self._named = [], {}
@@ -79,11 +83,14 @@ class TransactionEndings:
             answer(_busy("this broker's part in its group has changed"))
 
     def end_transaction(self, header: AnyEnd, now: int, answer: Answer, *, wanted: bool) -> None:
-        """End the transaction, now or when its half message can be ended."""
+        """Commit or roll back a transaction, now or when its half message can be ended.
+
+        `now` is monotonic ms. `answer` is called once with the reply, at once or later.
+        """
         self._try(EndRequest(header, answer, wanted, now + HELD_MS), now)
 
     def look(self, now: int) -> None:
-        """Try again what was held."""
+        """Try again the requests that wait for their half message."""
         for _ in range(len(self._held)):
             self._try(self._held.popleft(), now)
 
@@ -136,13 +143,14 @@ class TransactionEndings:
         )  # fmt: skip
         end.answer(Reply(code, remark))
 
-    # Which one -------------------------------------------------------------------------------
+    # Finding the half message ----------------------------------------------------------------
 
     def _earlier(self, header: AnyEnd) -> tuple[memoryview, Half]:
-        """One that is over, or that a copy stands for: its record, and what that says.
+        """Read a half message that is over, or that a copy has replaced.
 
-        It is read by its place in the queue, not by the position that the client gives: somebody
-        could have sent a message whose body holds a record. Raises `Refused`.
+        Returns its record and the decoded half message. It is read by its queue offset, not by the
+        log offset that the client sends: a client could have sent a message whose body contains a
+        forged record. Raises `Refused` if the request does not match.
         """
         node = self._context.node
         at = header.tranStateTableOffset
@@ -154,7 +162,7 @@ class TransactionEndings:
         _check(header, named)
         return raw, named
 
-    # Ending it -------------------------------------------------------------------------------
+    # Ending the transaction ------------------------------------------------------------------
 
     def _open(self, end: EndRequest, half: Half, now: int) -> None:
         context = self._context
@@ -185,7 +193,7 @@ class TransactionEndings:
         self._staged.append((half, draft, end))
 
     def _repeat(self, end: EndRequest, half: Half, now: int) -> None:
-        """It is over already: the same end again is as good as the first one."""
+        """Answer a request for a transaction that is over: the same result is a success."""
         raw = self._context.node.store.message_at(half.offset, half.size)
         if raw is not None and self._followed(end, raw):
             return
@@ -198,14 +206,20 @@ class TransactionEndings:
             self._when_named(end, half, now)
 
     def _followed(self, end: EndRequest, raw: memoryview) -> bool:
-        """Whether it was handed over while this broker stands in: then it ends elsewhere."""
+        """Forward the request if this acting master handed the half message over; return whether.
+
+        The transaction then ends at a master of another group.
+        """
         if not self._context.escapes:
             return False
         key = record.decode(raw).uniq_key or ""
         return self._context.node.end_elsewhere(end.header, key, end.answer)
 
     def _over(self, end: EndRequest, raw: memoryview) -> None:
-        """Its op message is long written; only the log tells how it ended."""
+        """Answer a request for a transaction that is not in memory any more.
+
+        The log shows whether it was committed.
+        """
         if self._followed(end, raw):
             return
         self.counts["repeated"] += 1
@@ -221,7 +235,10 @@ class TransactionEndings:
             self._refuse(end, _AWAY)
 
     def _ended_here(self, raw: memoryview, *, indexed: bool) -> bool:
-        """Whether one that is over and was not committed was not handed over either."""
+        """Return whether a transaction that is over and not committed ended at this broker group.
+
+        If not, an acting master handed it over to another group.
+        """
         node = self._context.node
         if not node.options.enable_slave_acting_master:
             return True
@@ -234,13 +251,16 @@ class TransactionEndings:
             self._refuse(end, _other(end))
 
     def _when_named(self, end: EndRequest, half: Half, now: int) -> None:
-        """Who waits for a rollback waits for its op message: until then a crash forgets it."""
+        """Answer a rollback when its op message is stored, since a crash before would undo it."""
         if end.wanted:
             self._named.setdefault(half.queue_offset, []).append(end.answer)
             self._context.core.hurry(now)
 
     def named(self, offsets: list[int]) -> None:
-        """The op message that names `offsets` is held."""
+        """Answer the rollbacks of the half messages at queue offsets `offsets`.
+
+        Their op message is stored.
+        """
         for at in offsets:
             for answer in self._named.pop(at, ()):
                 answer(Reply())
@@ -248,7 +268,7 @@ class TransactionEndings:
     # Writing ---------------------------------------------------------------------------------
 
     def flush(self, now: int, wall: int) -> None:
-        """Write the messages of all commits of this turn at once."""
+        """Write the messages of all commits of this turn of the loop in one batch."""
         if not self._staged:
             return
         staged, self._staged = self._staged, []
@@ -280,7 +300,7 @@ class TransactionEndings:
 
 
 def nobody(reply: Reply) -> None:
-    """Whom the answer to a one-way request goes to."""
+    """Drop the answer to a one-way request."""
 
 
 def _check(header: AnyEnd, half: Half) -> None:
@@ -291,9 +311,9 @@ def _check(header: AnyEnd, half: Half) -> None:
 
 
 def _check_id(header: AnyEnd, message: StoredMessage) -> None:
-    """A transaction that is not the one meant: both ids a client gives belong to another message.
+    """Raise `Refused` if the ids in the request belong to another message.
 
-    Clients put the unique key, or the offset id, into either; RocketMQ looks at neither.
+    Clients put the unique key or the offset message id into either field. RocketMQ checks neither.
     """
     given = {text for text in (header.msgId, header.transactionId) if text}
     if given and message.uniq_key not in given and message.offset_msg_id not in given:
@@ -315,20 +335,21 @@ def _busy(why: str) -> Reply:
 
 
 # Batch ends ----------------------------------------------------------------------------------
-# The one-way ends of a turn, taken together: their messages are made and written as one run.
+# The fast path for one-way END_TRANSACTION requests: the messages of one turn are made by native
+# code and written as one run.
 #
-# The native code has read the requests and compares each with the half message it names. What it
-# does not take is ended one by one, by `TransactionEndings`, which is where every refusal comes
-# from: ends of what is not open, rollbacks, copies, ends that wait, unusual messages. Those
-# commits are written behind the others of their turn.
+# The native code has parsed the requests, and compares each with the half message that it names.
+# All requests that it does not handle go one by one to `TransactionEndings`, which makes every
+# refusal: transactions that are not open, rollbacks, copies, requests that must wait, unusual
+# messages. Those commits are written behind the others of their turn.
 
 
 MISSES_MAX = 16
-"""Ends of one turn that the native code does not take after all; then the rest goes one by one."""
+"""After this many requests of a turn that the native code rejects, the rest is ended one by one."""
 
 
 class BatchEnds:
-    """The short way around `TransactionEndings`."""
+    """Ends many one-way requests together; falls back to `TransactionEndings`."""
 
     def __init__(
         self, context: TransactionContext, reading: Reading, ending: TransactionEndings
@@ -338,7 +359,7 @@ class BatchEnds:
         self._ending = ending
 
     def end_all(self, ends: StagedEnds, now: int) -> None:
-        """End all of them, in order as far as they are alike."""
+        """End all requests of a turn: plain commits first, in order, then the others in order."""
         halves: list[Half] = []
         sources: list[Source] = []
         others: list[int] = []
@@ -372,8 +393,10 @@ class BatchEnds:
         others: list[int],
         now: int,
     ) -> None:
-        """Write the messages of what the native code takes; the numbers of the rest join
-        `others`."""
+        """Write the messages that the native code can make.
+
+        The numbers of the other requests are added to `others`.
+        """
         node, core = self._context.node, self._context.core
         wall = node.clock.wall_ms()
         at = misses = 0
@@ -409,7 +432,7 @@ class BatchEnds:
 
 
 def _fields(ends: StagedEnds, end: Ended) -> EndFields:
-    """The request, as Python reads it."""
+    """Decode the header fields of a request in Python."""
     envelope = decode_hot(ends.header(end))
     return cast(
         EndEnvelope, envelope

@@ -1,10 +1,10 @@
-"""A half message made of a sender's message, and what is made of it later.
+"""Half messages and op messages: how they are made, read, copied and turned into real messages.
 
-Half messages lie in queue 0 of RMQ_SYS_TRANS_HALF_TOPIC with their real place in REAL_TOPIC and
-REAL_QID, and with no transaction bits, so that they have a unit in that queue. A copy carries the
-queue offset of the first one in TRAN_PREPARED_QUEUE_OFFSET and the checks so far in
-TRANSACTION_CHECK_TIMES. The real message has the bits of a commit, and the position of the half
-message it was made of in the record's `preparedTransactionOffset`.
+Half messages are stored in queue 0 of RMQ_SYS_TRANS_HALF_TOPIC. Their real topic and queue are in
+REAL_TOPIC and REAL_QID. They have no transaction bits, so that they have a unit in that queue. A
+copy has the queue offset of the first half message in TRAN_PREPARED_QUEUE_OFFSET, and the number of
+checks so far in TRANSACTION_CHECK_TIMES. The real message has the transaction bits of a commit, and
+the log offset of its half message in the record's `preparedTransactionOffset`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -43,7 +43,7 @@ from epochmq.wire.codes import ResponseCode
 GROUP = TRANSACTIONS
 OP_TAG = "d"
 _ROOM = 128
-"""Bytes of properties that copies need beside what was sent."""
+"""Bytes reserved for the properties that the broker adds to copies."""
 _OURS = (
     names.TRAN_PREPARED_QUEUE_OFFSET,
     names.TRANSACTION_CHECK_TIMES,
@@ -57,7 +57,8 @@ _LATER = (
     names.TIMER_DELIVER_MS,
     names.TIMER_DEL_UNIQKEY,
 )
-"""RocketMQ's clients take these away; its broker would delay the half message, and lose it."""
+"""Properties of delayed messages, which are removed from half messages. RocketMQ's clients remove
+them; its broker would delay the half message, and lose it."""
 _ORIGIN = names.TRAN_PREPARED_QUEUE_OFFSET.encode()
 _IMMUNITY = names.CHECK_IMMUNITY_TIME_IN_SECONDS.encode()
 _GROUP = names.PGROUP.encode()
@@ -71,9 +72,10 @@ _PLACE = b"\x02%b\x01%%b\x02%b\x01%%b\x02%b\x01%%d" % (
 
 
 def prepare(draft: Draft, group: str) -> Draft:
-    """`draft` as a half message of producer group `group`; raises `Refused`.
+    """Make the half message of `draft` for producer group `group`.
 
-    What a client says of itself in the properties that are the broker's is not believed.
+    The broker's own properties are replaced if the client has set them. Raises `Refused`
+    (MESSAGE_ILLEGAL) if the properties are too large.
     """
     encoded = _plainly(draft) or _anew(draft, group)
     if len(encoded) + _ROOM > PROPERTIES_BYTES_MAX:
@@ -98,7 +100,10 @@ def prepare(draft: Draft, group: str) -> Draft:
 
 
 def _plainly(draft: Draft) -> bytes | None:
-    """Its properties with ours behind them, the way all producers but odd ones send them."""
+    """Return the properties with the broker's appended; None if a property must be replaced.
+
+    This is the fast path for the properties of usual producers.
+    """
     text = draft.properties
     uniq = find(text, _UNIQ_KEY)
     if uniq is None or _TRAN_MSG not in text or find(text, _GROUP) is None:
@@ -125,7 +130,7 @@ def _anew(draft: Draft, group: str) -> bytes:
 
 
 def read_half(raw: Buffer) -> Half:
-    """What the core keeps of the half message whose record `raw` is."""
+    """Decode the record `raw` of a half message into the fields that `Transactions` keeps."""
     size, _, queue_offset, offset, *_, properties = record.fields_at(raw, 0)
     first = _number(_found(properties, _ORIGIN))
     seconds = _number(_found(properties, _IMMUNITY))
@@ -142,8 +147,11 @@ def read_half(raw: Buffer) -> Half:
 
 
 def identity(raw: Buffer) -> str:
-    """What the record of a half message and those of all its copies have in common, and no other
-    transaction's: 16 hexadecimal digits of when it was sent, by whom, its key and its body."""
+    """Return an identity that a half message and all its copies share: 16 hexadecimal digits.
+
+    It is a digest of born time, producer group, UNIQ_KEY and body, so it differs between
+    transactions.
+    """
     properties = record.properties_at(raw, 0)
     group, key = _found(properties, _GROUP), _found(properties, _UNIQ_KEY)
     start, end = record.body_span(raw, 0)
@@ -157,12 +165,12 @@ def _found(properties: bytes, name: bytes) -> str:
 
 
 def _number(text: str) -> int:
-    """A decimal number of up to 18 digits; -1 for everything else."""
+    """Parse a decimal number of up to 18 digits; -1 for everything else."""
     return int(text) if len(text) < 19 and text.isascii() and text.isdecimal() else -1
 
 
 def real_place(message: StoredMessage) -> tuple[str, int] | None:
-    """Topic and queue a half message is for; None when it names none that could be."""
+    """Return the real topic and queue id of a half message; None if they are not valid."""
     topic = message.properties.get(names.REAL_TOPIC, "")
     queue_id = message.properties.get(names.REAL_QID, "0")
     number = _number(queue_id)
@@ -172,7 +180,7 @@ def real_place(message: StoredMessage) -> tuple[str, int] | None:
 
 
 def real(message: StoredMessage) -> Draft | None:
-    """The message that its transaction's commit writes; None when it can go nowhere."""
+    """Make the real message that a commit writes; None without a valid real topic and queue."""
     place = real_place(message)
     if place is None:
         return None
@@ -182,7 +190,7 @@ def real(message: StoredMessage) -> Draft | None:
 
 
 def copy(message: StoredMessage, half: Half, *, checks: int) -> Draft:
-    """The half message once more, at the end of its queue."""
+    """Make a copy of the half message, with `checks` as its number of checks."""
     properties = {
         **message.properties,
         names.TRAN_PREPARED_QUEUE_OFFSET: str(half.origin),
@@ -192,11 +200,12 @@ def copy(message: StoredMessage, half: Half, *, checks: int) -> Draft:
 
 
 def handed_over(message: StoredMessage, home: str) -> Draft | None:
-    """It as its producer sent it, for the master of another group; None when it can go nowhere.
+    """Restore the message as its producer sent it, for the master of another group (RIP-32).
 
-    That one keeps it as a half message of its own, and asks the producer (RIP-32). How often it was
-    asked for stays with it, for masters that count on. `home` is the place of the first one of all,
-    by which its producer knows it.
+    That master stores it as its own half message and checks back with the producer. The number of
+    checks stays in it, for masters that continue counting. `home` (`brokerName@queueOffset`) is the
+    place of the very first half message, which the producer knows. Returns None without a valid
+    real topic and queue.
     """
     place = real_place(message)
     if place is None:
@@ -209,7 +218,10 @@ def handed_over(message: StoredMessage, home: str) -> Draft | None:
 
 
 def given_up(message: StoredMessage) -> Draft:
-    """It as it is kept for operators: its real place is named still, and the half message's."""
+    """Make the copy for TRANS_CHECK_MAX_TIME_TOPIC, where operators find given-up half messages.
+
+    It keeps the real topic and queue, and the log offset of the half message.
+    """
     return _draft(
         message,
         TRANS_CHECK_MAX_TIME_TOPIC,
@@ -221,8 +233,11 @@ def given_up(message: StoredMessage) -> Draft:
 
 
 def resumed(message: StoredMessage, broker_name: str) -> Draft | None:
-    """One that was given up, as a half message of which nothing was asked yet; None when it can go
-    nowhere. Its producer still knows it by the place of the first one, where that is known."""
+    """Make a half message without checks from one that was given up.
+
+    The place of the first half message, if known, stays in it, because the producer knows it by
+    that place. Returns None without a valid real topic and queue.
+    """
     if real_place(message) is None:
         return None
     origin = message.properties.get(names.TRAN_PREPARED_QUEUE_OFFSET, "?")
@@ -235,9 +250,10 @@ def resumed(message: StoredMessage, broker_name: str) -> Draft | None:
 
 
 def shown(message: StoredMessage, place: tuple[str, int], origin: int) -> StoredMessage:
-    """It as its producer is shown it by CHECK_TRANSACTION_STATE: in its real place.
+    """Make the message for CHECK_TRANSACTION_STATE, with the real topic and queue id in `place`.
 
-    Which transaction it is says the place of the first half message, also before there is a copy.
+    `origin`, the queue offset of the first half message, identifies the transaction, even before a
+    copy exists.
     """
     properties = _without(message.properties, names.REAL_TOPIC, names.REAL_QID)
     return msgspec.structs.replace(
@@ -249,7 +265,7 @@ def shown(message: StoredMessage, place: tuple[str, int], origin: int) -> Stored
 
 
 def op(offsets: list[int], wall: int, host: bytes) -> Draft:
-    """One op message: the queue offsets of half messages that are over, as 5.3 writes them."""
+    """Make an op message with the queue offsets of half messages that are over, as in 5.3."""
     return Draft(
         topic=OP_HALF_TOPIC,
         queue_id=0,
@@ -262,7 +278,10 @@ def op(offsets: list[int], wall: int, host: bytes) -> Draft:
 
 
 def op_offsets(raw: Buffer) -> list[int]:
-    """The offsets an op message names; 5.0 names one, without a comma. None for other tags."""
+    """Return the queue offsets in an op message; empty for other tags.
+
+    An op message of 5.0 contains one offset without a comma.
+    """
     if decode_bytes(record.properties_at(raw, 0)).get(names.TAGS) != OP_TAG:
         return []
     start, end = record.body_span(raw, 0)
@@ -300,25 +319,25 @@ def _draft(
 
 
 # Log lookup ----------------------------------------------------------------------------------
-# Whether a transaction is over by what is in the log already: asked before anything is written.
+# Searches the log for the result of a transaction, before anything is written for it.
 #
-# A commit writes the real message first and names the half message as over a little later. Who
-# was master in between, and died, leaves a half message that looks open and is not. Its real
-# message says so: it has the bits of a commit, the same UNIQ_KEY, and the place of the half
-# message. One that was given up says so in the same way: by what is kept of it for operators.
+# A commit writes the real message first and the op message a little later. If a master dies in
+# between, the half message looks open although the transaction is over. The real message proves
+# this: it has the transaction bits of a commit, the same UNIQ_KEY, and the log offset of the half
+# message. For a half message that was given up, the copy for operators proves it in the same way.
 
 
 _SAME_KEY_MAX = 64
-"""The newest so many messages with one UNIQ_KEY are looked at."""
+"""Limit of the messages with one UNIQ_KEY that are compared, the newest first."""
 _WALK_COUNT = 512
 _WALK_BYTES = 4 * 1024 * 1024
 _LOOKED_AT_MAX = 4_096
-"""So many half messages, and op messages, behind one that is over are looked at."""
+"""Limit of the half messages, and of the op messages, that are read behind a half message."""
 _HALF = HALF_TOPIC.encode()
 
 
 class LookupStore(Protocol):
-    """What this needs of the store."""
+    """The part of the store that the lookup uses."""
 
     def query_index(
         self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
@@ -334,10 +353,10 @@ class LookupStore(Protocol):
 
 
 def is_committed(store: LookupStore, raw: Buffer, *, indexed: bool) -> bool:
-    """Whether the log holds the real message of the half message whose record `raw` is.
+    """Return whether the log holds the real message of the half message with record `raw`.
 
-    By the index of keys; without one (messageIndexEnable=false) by reading the real queue from
-    where the half message lies to its end.
+    Uses the key index; without an index (messageIndexEnable=false) it reads the real queue from the
+    half message to the end.
     """
     message = record.decode(raw)
     place = real_place(message)
@@ -351,17 +370,17 @@ def is_committed(store: LookupStore, raw: Buffer, *, indexed: bool) -> bool:
 
 
 def is_given_up(store: LookupStore, raw: Buffer, *, indexed: bool) -> bool:
-    """Whether TRANS_CHECK_MAX_TIME_TOPIC holds the half message whose record `raw` is."""
+    """Return whether TRANS_CHECK_MAX_TIME_TOPIC holds the half message with record `raw`."""
     message, origin = record.decode(raw), read_half(raw).origin
     found = _near(store, message, (TRANS_CHECK_MAX_TIME_TOPIC, 0), indexed)
     return any(_is_of(store, one, message.offset, origin) for one in found)
 
 
 def is_named(store: LookupStore, raw: Buffer) -> bool:
-    """Whether an op message says that the half message whose record `raw` is, or a copy, is over.
+    """Return whether an op message names the half message with record `raw`, or a copy of it.
 
-    One that is over and not named was handed over by a stand-in. One that is named very much
-    later than it was sent is not found.
+    A half message that is over and not named was handed over by an acting master. The search is
+    limited, so an op message that was written much later is not found.
     """
     half = read_half(raw)
     names = {half.origin, half.queue_offset}
@@ -376,14 +395,14 @@ def is_named(store: LookupStore, raw: Buffer) -> bool:
 def _near(
     store: LookupStore, message: StoredMessage, place: tuple[str, int], indexed: bool
 ) -> Iterable[memoryview]:
-    """Records of a queue that may have been made of a half message."""
+    """Return records of queue `place` that may have been made from the half message `message`."""
     if indexed and message.uniq_key:
         return store.query_index(place[0], message.uniq_key, _SAME_KEY_MAX, 0, FOREVER).records
     return _walk(store, place, message.offset)
 
 
 def _is_of(store: LookupStore, found: memoryview, half_at: int, origin: int) -> bool:
-    """Whether `found` was made of the half message at `half_at`, or of another copy of it."""
+    """Return whether `found` was made from the half message at log offset `half_at` or a copy."""
     prepared = record.prepared_offset_at(found, 0)
     if prepared == half_at:
         return True
@@ -402,7 +421,7 @@ def _walk(store: LookupStore, place: tuple[str, int], log_offset: int) -> Iterat
 
 
 def records_of(found: ReadResult) -> Iterator[memoryview]:
-    """Each record of a read; neighbours lie in one view."""
+    """Yield each record of a read; one chunk may hold several adjacent records."""
     for chunk in found.chunks:
         at = 0
         while at < len(chunk):

@@ -1,27 +1,26 @@
-"""Which transactions are open, what ends them, whom to ask, and how far both queues are done.
+"""Open transactions: the states of half messages, when to check back, and the progress.
 
-A half message lies in queue 0 of RMQ_SYS_TRANS_HALF_TOPIC. It is over when an op message in
+This is the pure core of RocketMQ's TransactionalMessageService. Half messages are stored in queue 0
+of RMQ_SYS_TRANS_HALF_TOPIC. A half message is over when an op message in
 RMQ_SYS_TRANS_OP_HALF_TOPIC names its queue offset, or when a later copy of it follows in the half
-queue. So everything there is to know is in the two queues, and this class is
-fed with nothing else: `took_ops` and `took_half` report what readers may see of them, in order, at
-the start of a master's time and ever after. What is below `seen` and not in the window is over;
-no memory is kept of it.
+queue. So the two queues contain the whole state, and `took_ops` and `took_half` report their
+readable records in order. A half message below `seen` that is not in the window is over, and uses
+no memory.
 
-A transaction is named by `origin`, the queue offset of its first half message; each copy carries
-it. Whoever ends any copy ends the transaction, and it ends once:
+A transaction is identified by `origin`, the queue offset of its first half message; each copy
+carries it. Ending any copy ends the transaction, and a transaction ends once:
 
-- OPEN -> BUSY: something is being written because of it (the real message, a copy, the copy for
+- OPEN -> BUSY: a message is being written for it (the real message, a copy, or the copy for
   TRANS_CHECK_MAX_TIME_TOPIC). Nothing else may be done to it meanwhile.
-- BUSY -> DONE when that is held; -> OPEN when it is certain that it was not written.
-- DONE: its op message is to be written, or is on its way; it leaves the window when that op
-  message has been read back. Progress, the lowest offset of the window, moves by that alone: so
-  whatever is behind it is in a log that readers, and replicas, hold.
+- BUSY -> DONE when the message is stored; BUSY -> OPEN when it is certain that it was not written.
+- DONE: its op message is to be written, or is being written. The half message leaves the window
+  when that op message has been read back. Only this moves the progress, the lowest offset of the
+  window. So everything before the progress is decided by records that readers and replicas have.
 
-A half message from before `begin` is `doubted`: its real message may have been written by who was
-master before and not be named by an op message yet. The driver looks for it in the log before they
-write one.
+A half message from before `begin` is `doubted`: an earlier master may have written its real message
+without the op message. The driver searches the log for the real message before it writes one.
 
-Pure: monotonic time paces rounds and op messages, wall time gives ages.
+The module is pure. Monotonic time controls rounds and op messages; wall time gives ages.
 """
 
 from collections import deque
@@ -36,18 +35,18 @@ from epochmq.base import limits
 from epochmq.base.errors import check
 
 LOOKS_MAX = 64
-"""Half messages that one call of `looks` names."""
+"""Limit of the half messages that one call of `looks` returns."""
 PASSED_MAX = 2_000
-"""Half messages of a round that one call of `looks` goes past."""
+"""Limit of the half messages of a round that one call of `looks` examines."""
 SPAN_MAX = 100_000
-"""An open half message so far behind the newest is written again, so that both queues, read from
-the progress on, stay short to read."""
+"""An open half message that is this many queue offsets behind the newest is written again. So the
+part of both queues behind the progress stays short."""
 RETRY_MS = 1_000
-"""Pause after an op message that could not be written."""
+"""Pause (ms) after an op message that could not be written."""
 
 
 class HalfMessageState(Enum):
-    """How far one transaction is."""
+    """State of one transaction; see the module docstring."""
 
     OPEN = auto()
     BUSY = auto()
@@ -55,18 +54,21 @@ class HalfMessageState(Enum):
 
 
 class Why(Enum):
-    """What is to be done about an open half message."""
+    """What to do with an open half message."""
 
     ASK = auto()
-    """Write it again with one more check counted, then ask a producer of its group."""
+    """Write a copy with one more check counted, then check back with a producer of its group."""
     RENEW = auto()
-    """Write it again as it is."""
+    """Write a copy with the same number of checks."""
     GIVE_UP = auto()
-    """Keep it in TRANS_CHECK_MAX_TIME_TOPIC; its transaction is over."""
+    """Write a copy to TRANS_CHECK_MAX_TIME_TOPIC; the transaction is over."""
 
 
 class Half(msgspec.Struct, gc=False):
-    """One half message that is not over; sizes and places are its record's."""
+    """One half message that is not over.
+
+    `queue_offset`, `offset` (log offset) and `size` (bytes) describe its record.
+    """
 
     queue_offset: int
     offset: int
@@ -75,14 +77,14 @@ class Half(msgspec.Struct, gc=False):
     group: str
     born_wall_ms: int
     immunity_ms: int = -1
-    """What its sender asked for; -1: nothing."""
+    """Time (ms) without check back that the producer asked for; -1: not set."""
     checks: int = 0
     doubted: bool = False
     state: HalfMessageState = HalfMessageState.OPEN
     committed: bool = False
-    """Once DONE: whether its message was written."""
+    """When DONE: whether the real message was written."""
     named: bool = False
-    """Once DONE: whether its op message is held."""
+    """When DONE: whether its op message is stored."""
 
 
 class ReadHalfMessages(NamedTuple):
@@ -91,7 +93,7 @@ class ReadHalfMessages(NamedTuple):
 
 
 class OpProgress(NamedTuple):
-    """Queue offsets to go on from after a restart."""
+    """Queue offsets of the half queue and the op queue at which to continue after a restart."""
 
     halves: int
     ops: int
@@ -99,20 +101,23 @@ class OpProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the options say; times in ms."""
+    """The options of transactions; times in ms."""
 
     timeout_ms: int = 6_000
     interval_ms: int = 30_000
     checks_max: int = 15
     kept_ms: int = 72 * 3_600_000
-    """Older half messages are given up: files of their age are deleted."""
+    """Older half messages are given up, because log files of that age are deleted."""
     op_bytes: int = 4096
     op_interval_ms: int = 3_000
     open_max: int = limits.TRANSACTIONS_OPEN_MAX
 
 
 class Transactions:
-    """The window of one half queue. `begin` first; then it is fed until `ready`."""
+    """The open transactions of one half queue.
+
+    Call `begin` first, then report the records of both queues until `ready`.
+    """
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
@@ -122,12 +127,16 @@ class Transactions:
         self.ready = False
 
     def begin(self, now: int, progress: OpProgress, halves_end: int) -> None:
-        """A master's time begins; half messages below `halves_end` are of another one's."""
+        """Restart for a new term of a master.
+
+        `progress` is the saved progress. Half messages below queue offset `halves_end` are from
+        before this term and are doubted.
+        """
         self.ready = False
         self.seen = progress.halves
-        """Next queue offset of the half queue to report."""
+        """Next queue offset of the half queue to read."""
         self.op_at = progress.ops
-        """Next queue offset of the op queue to report."""
+        """Next queue offset of the op queue to read."""
         self._doubt_to = halves_end
         self._window: dict[int, Half] = {}
         self._order: deque[int] = deque()
@@ -142,12 +151,15 @@ class Transactions:
         self._mark: OpProgress | None = None
         self._ops_from = progress.ops
         self.busy_count = 0
-        """For how many half messages something is being written."""
+        """Number of half messages that are BUSY."""
 
-    # What is in the queues -------------------------------------------------------------------
+    # Records of the queues -------------------------------------------------------------------
 
     def took_ops(self, next_offset: int, named: Iterable[int]) -> None:
-        """Op messages up to `next_offset` were read; `named` are the offsets in their bodies."""
+        """Report that op messages before queue offset `next_offset` were read.
+
+        `named` are the half queue offsets in their bodies.
+        """
         self.op_at = max(self.op_at, next_offset)
         for at in named:
             if self._window.get(at) is not None:
@@ -156,8 +168,10 @@ class Transactions:
                 self._named.add(at)
 
     def ended_unnamed(self, offsets: Iterable[int]) -> None:
-        """They are over where no op message is written: a stand-in. A copy of one that the old
-        master wrote, and that comes only now, with the end of its log, is over as well."""
+        """End half messages at an acting master, which writes no op messages.
+
+        A copy that the old master wrote and that is read only later is over as well.
+        """
         for at in offsets:
             half = self._window.get(at)
             if half is not None:
@@ -167,13 +181,16 @@ class Transactions:
             del self._ended[next(iter(self._ended))]
 
     def ended_elsewhere(self, half: Half) -> None:
-        """Who stood in says, only now, that this one is over; what is written of it goes on."""
+        """End a half message that an acting master has ended, unless it is BUSY or DONE."""
         if half.state is HalfMessageState.OPEN:
             self._ended[half.origin] = None
             self._drop(half.queue_offset)
 
     def took_half(self, half: Half, *, ended: bool = False) -> None:
-        """The next half message of the queue was read; `ended`: who stood in says it is over."""
+        """Report that the next half message of the queue was read.
+
+        `ended` is True if an acting master has marked the transaction as ended.
+        """
         at = half.queue_offset
         check(at >= self.seen, "transactions: half messages are read in order, each once")
         self.seen = at + 1
@@ -194,22 +211,29 @@ class Transactions:
             self._newest[half.origin] = at
 
     def passed(self, next_offset: int) -> None:
-        """There is nothing to read below `next_offset`: holes, or retention has taken it."""
+        """Report that nothing is left to read below queue offset `next_offset`.
+
+        The queue has holes there, or retention deleted the records.
+        """
         self.seen = max(self.seen, next_offset)
 
     def caught_up(self) -> None:
-        """Both queues were read to their ends, the op queue first: it is known what is open."""
+        """Report that both queues were read to their ends, the op queue first; now `ready`."""
         self.ready = True
         self._named = {at for at in self._named if at >= self.seen}
 
     @property
     def full(self) -> bool:
-        """As many transactions are known as memory is given: no more may be begun."""
+        """Whether the limit of open transactions is reached; no new one may begin."""
         return len(self._order) >= self.terms.open_max
 
     @property
     def crowded(self) -> bool:
-        """Near that: those whose producers are gone are counted as checked, and given up."""
+        """Whether three quarters of the limit are used.
+
+        Then checks are also counted while no producer is connected, so that these half messages
+        are given up.
+        """
         return len(self._order) >= self.terms.open_max * 3 // 4
 
     def _drop(self, at: int) -> None:
@@ -222,27 +246,30 @@ class Transactions:
     # Ending ----------------------------------------------------------------------------------
 
     def find(self, origin: int) -> Half | None:
-        """The half message that stands for the transaction, None when that is over."""
+        """Return the newest half message of a transaction; None if the transaction is over."""
         return self._window.get(self._newest.get(origin, origin))
 
     def at(self, queue_offset: int) -> Half | None:
-        """The half message at a place of the queue, None when it does not stand for one."""
+        """Return the half message at a queue offset; None if it is over or has a newer copy."""
         return self._window.get(queue_offset)
 
     def busy(self, half: Half) -> None:
-        """Something is about to be written because of `half`."""
+        """Mark `half` as BUSY, because a message is about to be written for it."""
         check(half.state is HalfMessageState.OPEN, "transactions: one thing at a time")
         half.state = HalfMessageState.BUSY
         self.busy_count += 1
 
     def again(self, half: Half) -> None:
-        """That was not written."""
+        """Mark a BUSY half message as OPEN again, because its message was not written."""
         if half.state is HalfMessageState.BUSY:
             half.state = HalfMessageState.OPEN
             self.busy_count -= 1
 
     def done(self, half: Half, now: int, *, committed: bool) -> None:
-        """The transaction is over: its message is held, or there is none; the op is to follow."""
+        """End the transaction and queue its op message.
+
+        `committed` says whether the real message was written.
+        """
         check(half.state is not HalfMessageState.DONE, "transactions: each ends once")
         self.busy_count -= half.state is HalfMessageState.BUSY
         half.state = HalfMessageState.DONE
@@ -252,7 +279,10 @@ class Transactions:
             self._op_at_ms = now + self.terms.op_interval_ms
 
     def is_oldest(self, half: Half) -> bool:
-        """Whether all before it are over: the progress comes past it as soon as it is."""
+        """Return whether `half` is the oldest transaction that is not DONE.
+
+        Then the progress can pass it as soon as it ends.
+        """
         for at in self._order:
             before = self._window.get(at)
             if before is not None and before.state is not HalfMessageState.DONE:
@@ -260,20 +290,21 @@ class Transactions:
         return False
 
     def hurry(self, now: int) -> None:
-        """Somebody waits for the op message."""
+        """Make the next op message due now, because a request waits for it."""
         if self._op_at_ms is not None and self._unwritten:
             self._op_at_ms = min(self._op_at_ms, now)
 
     def gone(self, half: Half) -> None:
-        """Retention has taken its record: nothing is left to end."""
+        """Forget a half message whose record is gone; nothing is left to end."""
         self._drop(half.queue_offset)
 
     # Op messages -----------------------------------------------------------------------------
 
     def op_due(self, now: int) -> list[int]:
-        """Offsets for the next op message, none when it is not time or one is on its way.
+        """Return the half queue offsets for the next op message.
 
-        Report `op_held` or `op_failed`.
+        Empty if it is not due or one is being written. Otherwise call `op_held` or `op_failed`
+        with the result.
         """
         if self._flying or self._op_at_ms is None:
             return []
@@ -293,15 +324,18 @@ class Transactions:
         self._op_at_ms = now if self._unwritten else None
 
     def op_failed(self, now: int) -> None:
-        """The same offsets again, later."""
+        """Plan the same offsets for a later op message, because the write failed."""
         self._unwritten.extendleft(reversed(self._flying))
         self._flying = []
         self._op_at_ms = now + RETRY_MS
 
-    # Asking ----------------------------------------------------------------------------------
+    # Check back ------------------------------------------------------------------------------
 
     def looks(self, now: int, wall: int) -> list[ReadHalfMessages]:
-        """What to do about open half messages now, a few at a time."""
+        """Return the next open half messages to handle and what to do with each.
+
+        At most `LOOKS_MAX` in all: first those that are far behind, then those of the round.
+        """
         if not self.ready:
             return []
         if now >= self._round_at_ms and not self._round:
@@ -345,14 +379,14 @@ class Transactions:
                 break
         return found
 
-    # How far ---------------------------------------------------------------------------------
+    # Progress --------------------------------------------------------------------------------
 
     def progress(self) -> OpProgress:
-        """Where to begin after a restart: all before is over, and held where it is read from.
+        """Return the queue offsets at which to begin after a restart; everything before is over.
 
         An op message names only half messages that were read before it was written. So when the
-        progress has passed all that had been read at some moment, no op message from before that
-        moment is needed any more.
+        progress passes everything that had been read at some moment, the op messages from before
+        that moment are not needed any more.
         """
         halves = self._order[0] if self._order else self.seen
         if self.ready:
@@ -366,7 +400,7 @@ class Transactions:
         return OpProgress(halves, self._ops_from)
 
     def next_deadline(self) -> int | None:
-        """Monotonic time of the next op message or round; None before `ready`."""
+        """Return the monotonic time (ms) of the next op message or round; None before `ready`."""
         if not self.ready:
             return None
         if self._round:

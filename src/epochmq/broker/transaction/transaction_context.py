@@ -1,4 +1,4 @@
-"""What the parts of the transaction service share: the broker around them, and careful writing."""
+"""Shared state of the transaction service: the broker, the open transactions, and queue reading."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -30,15 +30,16 @@ from epochmq.wire.command import Reply
 from epochmq.wire.headers.fast_headers import AnyEnd
 
 ESCAPE_INTERVAL_MS = 1_000
-"""How often a broker that stands in looks for silent transactions."""
+"""Longest interval (ms) between check rounds at an acting master."""
 
 
 EndElsewhere = Callable[[AnyEnd, str, Callable[[Reply], None]], bool]
-"""Ends a transaction whose half message, of that UNIQ_KEY, another has; False: it is unknown."""
+"""Forwards an END_TRANSACTION to the broker that has the half message with that UNIQ_KEY; returns
+False if none is known."""
 
 
 class TransactionBroker(Protocol):
-    """The broker as this package sees it; `BrokerContext` fits."""
+    """The part of the broker that this package uses; `BrokerContext` implements it."""
 
     options: BrokerOptions
     clock: Clock
@@ -55,8 +56,10 @@ class TransactionBroker(Protocol):
 
 
 def terms_of(options: BrokerOptions, *, escapes: bool = False) -> Terms:
-    """A broker that stands in hands over what is silent soon after it is: its progress, which is
-    all that the master gets back, moves only behind that.
+    """Return the transaction terms of the options.
+
+    An acting master (`escapes`) uses a short check interval: it hands half messages over early,
+    because its progress, which the master takes back, can pass only ended transactions.
     """
     interval_ms = options.transaction_check_interval
     return Terms(
@@ -70,22 +73,22 @@ def terms_of(options: BrokerOptions, *, escapes: bool = False) -> Terms:
 
 
 class TransactionContext:
-    """The core of one master's time, and writing for it.
+    """The open transactions of the present term, and writes on their behalf.
 
-    `tenure` counts those times: what was put in an earlier one comes back to nobody.
+    `tenure` counts the terms: the outcome of a write from an earlier term is dropped.
     """
 
     def __init__(self, node: TransactionBroker) -> None:
         self.node = node
         self.core = Transactions(terms_of(node.options))
         self.escapes = False
-        """Whether the queues are a master's that this broker stands in for."""
+        """Whether this broker is an acting master, so that the queues are another master's."""
         self.tenure = 0
         self.ended_to = 0
-        """Where the half queue ended when marks of ended transactions came: all theirs lie before,
-        and nobody writes another copy of what is over."""
+        """End of the half queue when marks of ended transactions were last received. All marked
+        half messages lie before it, because no copy is written of a transaction that is over."""
         self._came: int | None = None
-        """How much had been told of them then."""
+        """Value of `EndedTransactions.came` at that time."""
 
     def begin(self) -> None:
         self.tenure += 1
@@ -94,8 +97,10 @@ class TransactionContext:
     def put(
         self, drafts: Sequence[Draft], settled: Callable[[int, WriteOutcome], None], wall: int
     ) -> None:
-        """Write `drafts`; `settled` gets each one's number and what became of it, once, or never
-        when this master's time ends before. LATER only of what is not in the log.
+        """Write `drafts` through the internal writer.
+
+        `settled` is called once for each draft with its index and outcome, or never if this term
+        ends before. LATER means that the draft is not in the log.
         """
         tenure = self.tenure
 
@@ -107,12 +112,17 @@ class TransactionContext:
         self.node.internal_writer.put(drafts, Origin.TRANSACTION, wall, done)
 
     def is_gone(self, half: Half) -> bool:
-        """Whether retention has taken it; what is not, and cannot be read, waits for its repair."""
+        """Return whether retention deleted the half message.
+
+        An unreadable half message that is not gone is damaged and waits for its repair.
+        """
         return half.offset < self.node.store.pointers.start
 
     def is_over(self, half: Half, raw: memoryview, now: int) -> bool:
-        """Whether a doubted half message turns out to be committed, or given up; if so it is over
-        now."""
+        """Search the log for the result of a doubted half message; return whether it is over.
+
+        If it was committed or given up, it is marked as done.
+        """
         if not half.doubted:
             return False
         half.doubted = False
@@ -123,10 +133,10 @@ class TransactionContext:
         self.done(half, now, committed=committed)
         return True
 
-    # Where no op message is written (ADR 0063) -----------------------------------------------
+    # Ends without op messages at an acting master (ADR 0063) ----------------------------------
 
     def done(self, half: Half, now: int, *, committed: bool) -> None:
-        """The transaction is over; who stands in notes it for the master that returns."""
+        """End the transaction; an acting master also marks it for the returning master."""
         self.core.done(half, now, committed=committed)
         if not self.escapes:
             return
@@ -136,9 +146,10 @@ class TransactionContext:
             self.node.offsets.note_ended(half.origin, mark)
 
     def may_end(self, half: Half, now: int) -> bool:
-        """Whether it can be remembered that this one is over while older ones are open.
+        """Return whether the transaction may end now; always True at a regular master.
 
-        If not, they end in order, and the progress alone says it: the others wait.
+        An acting master needs room for a mark. Without room only the oldest transaction may end,
+        because the progress alone records that; the others wait.
         """
         if not self.escapes:
             return True
@@ -150,12 +161,15 @@ class TransactionContext:
         return core.is_oldest(half)
 
     def is_ended(self, half: Half, raw: Buffer) -> bool:
-        """Whether somebody who stood in ended the transaction of this record."""
+        """Return whether an acting master has ended the transaction of this record."""
         mark = self.node.offsets.ended.marks.get(half.origin)
         return mark is not None and mark.name == identity(raw)
 
     def look_at_ended(self) -> None:
-        """Once it is known what is open; some are told later (`pre_online/late`)."""
+        """End open transactions that new marks name; call it when `ready`.
+
+        Some marks arrive after the start, when another replica sends them late.
+        """
         ended = self.node.offsets.ended
         if ended.came == self._came:
             return
@@ -169,7 +183,7 @@ class TransactionContext:
 
 
 # Half reading --------------------------------------------------------------------------------
-# Reads both queues into the core, a bounded piece a call, never beyond what readers see.
+# Reads both queues into the core, a limited piece in each call, up to the readable end of the log.
 
 
 HALVES = 256
@@ -178,17 +192,17 @@ BYTES = 1024 * 1024
 
 
 class Reading:
-    """Feeds a `Transactions` from the store."""
+    """Reads the half queue and the op queue of the store into a `Transactions`."""
 
     def __init__(self, context: TransactionContext) -> None:
         self._context = context
         self.behind = True
-        """Whether there was more to read than the last call did."""
+        """Whether the last call left records unread."""
         self._log_end = 0
-        """Of the log when this master's time began."""
+        """End of the log (log offset) when this term began."""
 
     def begin(self, now: int) -> None:
-        """Start where the saved progress says, within what the queues hold."""
+        """Start at the saved progress, limited to the bounds of the queues."""
         core, node = self._context.core, self._context.node
         places = []
         for topic in (HALF_TOPIC, OP_HALF_TOPIC):
@@ -201,7 +215,10 @@ class Reading:
         self._log_end = node.store.pointers.appended
 
     def step(self) -> None:
-        """Op messages first: a half message that one of them names is never taken for open."""
+        """Read one piece of both queues, op messages first.
+
+        So a half message that an op message names is never treated as open.
+        """
         core = self._context.core
         more_ops = self._ops()
         if more_ops and not core.ready:
@@ -213,15 +230,16 @@ class Reading:
 
     @property
     def _is_all_shown(self) -> bool:
-        """Whether readers may see all that lay in the log at the start. The real message of a
-        doubted half message may lie at its end, and must be found before another one is written
-        (INV-26). Who stands in for a master holds nothing back.
+        """Whether everything that was in the log at the start is readable.
+
+        The real message of a doubted half message may lie at the end of the log, and must be found
+        before another one is written (INV-26). An acting master does not wait for this.
         """
         shown = self._context.node.store.pointers.readable >= self._log_end
         return shown or self._context.escapes
 
     def up_to(self, queue_offset: int) -> bool:
-        """Read on until the half message at `queue_offset` was read; whether it was."""
+        """Read on up to the half message at `queue_offset`; return whether it was reached."""
         core = self._context.core
         while core.seen <= queue_offset:
             if not self._halves():

@@ -1,8 +1,8 @@
-"""The driver of `Transactions`: reads, writes, answers and asks, where the role's row says so.
+"""The transaction service of a broker: drives open transactions, END_TRANSACTION and check back.
 
-Begins anew with each time as master: reads the op queue and the half queue from the saved progress
-on, and so knows again what is open. The progress is the consumer offsets of CID_RMQ_SYS_TRANS in
-both topics, as RocketMQ keeps it, so replicas copy it and the file is the known one.
+It works only at a master or an acting master. In each new term it reads the op queue and the half
+queue from the saved progress on, and so learns which transactions are open. As in RocketMQ, the
+progress is the consumer offsets of CID_RMQ_SYS_TRANS in both topics, so replicas copy it.
 """
 
 from contextlib import suppress
@@ -24,11 +24,11 @@ from epochmq.store.native_send import StagedEnds
 from epochmq.wire.headers.fast_headers import AnyEnd
 
 HELD_LOOK_MS = 5
-"""How soon it is looked again at ends that wait for their half message."""
+"""Pause (ms) before END_TRANSACTION requests that wait for their half message are tried again."""
 
 
 class TransactionService:
-    """One broker's transactions; does nothing where others move messages on."""
+    """The transactions of one broker; idle unless this broker delivers (`Serving.delivers`)."""
 
     def __init__(self, node: TransactionBroker) -> None:
         self._node = node
@@ -39,23 +39,26 @@ class TransactionService:
         self.asking = CheckBackDriver(self._context, self._reading)
         self._options = node.options
         self._time: tuple[int, int] | None = None
-        """The master epoch and the tenure that the core knows the queues of; None: nobody's; below
-        0 the epoch is one in which this broker stands in."""
+        """The master epoch and the number of role changes for which the core is filled; None: not
+        serving. An epoch below 0 means that this broker is an acting master."""
         self._kept: OpProgress | None = None
         self._to_keep: tuple[OpProgress, int] | None = None
 
     @property
     def full(self) -> bool:
-        """No more half messages are taken."""
+        """Whether new half messages are refused, because too many transactions are open."""
         return self._context.core.full
 
     @property
     def ready(self) -> bool:
-        """Whether it is known which transactions are open."""
+        """Whether both queues were read, so that the open transactions are known."""
         return self._time is not None and self._context.core.ready
 
     def serves(self, now: int) -> bool:
-        """Whether this broker may end transactions now; notices another time as master."""
+        """Return whether this broker may end transactions now.
+
+        Restarts the core when the role or the epoch has changed, and takes over new options.
+        """
         node = self._node
         delivers = node.serving.delivers
         escapes = delivers and node.serving.escapes
@@ -76,22 +79,22 @@ class TransactionService:
         return time is not None
 
     def end(self, header: AnyEnd, now: int, answer: Answer, *, wanted: bool) -> None:
-        """END_TRANSACTION for a broker that is `ready`; the answer may come later."""
+        """Handle an END_TRANSACTION request when `ready`; `answer` may be called later."""
         self.ending.end_transaction(header, now, answer, wanted=wanted)
 
     def end_together(self, ends: StagedEnds, now: int) -> None:
-        """Many of them that want no answer, as `end`."""
+        """Handle many one-way END_TRANSACTION requests together, like `end`."""
         self._batch_ends.end_all(ends, now)
 
     def flush(self, now: int, wall: int) -> None:
-        """At a turn's end: write what its requests made due."""
+        """Write the staged commits and the op messages that are due, at the end of a turn."""
         if not self.serves(now):
             return
         self.ending.flush(now, wall)
         self._write_ops(now, wall)
 
     def tick(self, now: int, wall: int) -> None:
-        """Everything whose time has come, in bounded pieces."""
+        """Do all work that is due, in limited pieces; `now` is monotonic ms, `wall` wall ms."""
         if not self.serves(now):
             return
         self._reading.step()
@@ -105,7 +108,7 @@ class TransactionService:
         self._forget_ended()
 
     def next_deadline(self, now: int) -> int | None:
-        """Monotonic time of the next tick that does something."""
+        """Return the monotonic time (ms) of the next tick that has work; None without work."""
         if self._time is None:
             return None
         if self._reading.behind:
@@ -115,7 +118,7 @@ class TransactionService:
         return min(wanted, default=None)
 
     def finish(self, now: int, wall: int) -> None:
-        """Before a clean stop: name what is over, so that nobody has to be asked again."""
+        """Write all op messages before a clean stop, so that no producer is asked again."""
         if self.serves(now) and self._context.core.ready:
             self.ending.flush(now, wall)
             self._context.core.hurry(now)
@@ -124,7 +127,10 @@ class TransactionService:
             self._to_keep = None
 
     def hand_over(self, now: int, wall: int) -> None:
-        """Before a stand-in steps down: the master asks for the progress at once (ADR 0051)."""
+        """Finish and save the progress before an acting master steps down (ADR 0051).
+
+        The returning master asks for the progress at once.
+        """
         self.finish(now, wall)
         self.keep_progress(wall)
 
@@ -151,9 +157,10 @@ class TransactionService:
                 return
 
     def _no_op(self, offsets: list[int], now: int) -> None:
-        """What is over where this broker stands in: nothing is written in the own log (INV-32).
+        """End transactions at an acting master without an op message (INV-32).
 
-        The progress alone tells the master, so it may hold a little longer what ended out of order.
+        The returning master learns of them from the progress, and from marks for those that ended
+        out of order (ADR 0063).
         """
         core = self._context.core
         core.op_held(now)
@@ -161,11 +168,11 @@ class TransactionService:
         self.ending.named(offsets)
 
     def keep_progress(self, wall: int) -> None:
-        """Commit how far both queues are, once all that is behind it is on the device.
+        """Commit the progress of both queues, once the log it depends on is synced.
 
-        Else a power cut could take a message back and keep the progress behind it: lost. What a
-        stand-in wrote is held by other masters, whatever becomes of its own log, which may lie
-        unsynced for as long as nobody appends to it.
+        Otherwise a power cut could remove a message and keep the progress that passed it: the
+        message would be lost. An acting master does not wait for a sync: other masters store its
+        messages, and its own log may stay unsynced as long as nothing is appended.
         """
         pointers = self._node.store.pointers
         if not self.ready:
@@ -179,12 +186,12 @@ class TransactionService:
         if pointers.synced < end and not self._context.escapes:
             return
         self._to_keep, self._kept = None, progress
-        with suppress(Refused):  # the table is full: the old progress is as true, and longer
+        with suppress(Refused):  # the table is full: the old progress stays valid
             for topic, at in zip((HALF_TOPIC, OP_HALF_TOPIC), progress, strict=True):
                 self._node.offsets.commit(GROUP, topic, 0, at, wall)
 
     def _forget_ended(self) -> None:
-        """The master's own progress says by now that what a stand-in ended is over (ADR 0063)."""
+        """Forget the marks of an acting master once the own progress covers them (ADR 0063)."""
         kept, context = self._kept, self._context
         if kept is None or context.escapes or not self._node.offsets.ended.marks:
             return
