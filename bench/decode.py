@@ -6,13 +6,13 @@ the second table some of the records are of another sort.
 
 import random
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from epochmq.model import record
-from epochmq.model.compression import deflate
 from epochmq.model.host import pack
 from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_ZLIB, TX_PREPARED
 from epochmq.spark.decode import Decoder, chase
@@ -155,7 +155,7 @@ def made_up(records: int = RECORDS, sort: Sort = SORTS["ordinary"]) -> memoryvie
         body, born = pool[begin : begin + rng.randrange(600, 1200)], rng.choice(hosts)
         its = sort if sort.every and rng.randrange(sort.every) == 0 else SORTS["ordinary"]
         if its.flags & COMPRESSED:
-            body = deflate(body.hex().encode())
+            body = zlib.compress(body.hex().encode(), 5)
         parts.append(
             record.encode(
                 its.topic,

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.model.deflating import deflate
 from tests.spark.records import (
     BROKER,
     KINDS,
@@ -23,7 +24,6 @@ from tests.spark.records import (
 
 from epochmq.base.errors import UsageError
 from epochmq.model import record
-from epochmq.model.compression import deflate
 from epochmq.model.sys_flag import COMPRESSED, TX_PREPARED
 from epochmq.spark import decode, decode_bodies, decode_columns
 from epochmq.spark.columns import NAMES

@@ -153,7 +153,7 @@ async def test_a_failover_without_end_is_said_in_time(namesrv: str, topic: str) 
 
 
 async def test_thousands_fail_with_the_true_reason_where_nobody_listens(topic: str) -> None:
-    async with Producer("127.0.0.1:1", "p", timeout_ms=200) as producer:
+    async with Producer("127.0.0.1:1", "p", timeout_ms=2_000) as producer:
         sends = (producer.send(Message(topic, b"x")) for _ in range(3_000))
         results = await asyncio.gather(*sends, return_exceptions=True)
     assert {type(r) for r in results} == {NotReachable}
