@@ -181,10 +181,11 @@ class PlainMember:
         self._acting_progress = ActingProgressFetch(node, self._brokers)
         self._services_at_ms: int | None = None
         self.log_watch = LogWatch(node, self.replication, LogsAsked(node, self._brokers))
-        waits = waits_for_replicas(options)
-        acks = PendingAcks(self.replication, lambda: node.serving.rights, waits=waits)
-        position = GroupPosition(own_id=options.broker_id)
-        node.join_group(self, position, None if self._is_slave else acks)
+        acks: PendingAcks | None = None
+        if not self._is_slave:
+            waits = waits_for_replicas(options)
+            acks = PendingAcks(self.replication, lambda: node.serving.rights, waits=waits)
+        node.join_group(self, GroupPosition(own_id=options.broker_id), acks)
         if self.pre_online is not None:
             node.serving.change_role(Role.PRE_ONLINE)
         elif self._is_slave:
