@@ -137,7 +137,7 @@ _PAIRS_MAX = 64
 _TOPIC_MAX = 255
 _FOUND_BY_COLUMN = {"tags": known.TAGS, "keys": known.KEYS, "msgId": known.UNIQ_KEY}
 """Columns that hold the value of a property."""
-_TOLD = (
+_COUNTS = (
     "one",
     "rows",
     "pairs",
@@ -169,7 +169,7 @@ class WholeArgs(ctypes.Structure):
             "at", "limit", "size", "rows_max", "skip_flags", "stop_flags", "first", "last",
             "body_max", "text_max", "end", "flags")),
         ("rawBounds", _POINTER), ("raw", _POINTER),
-        *((f"told_{name}", _I64) for name in _TOLD),
+        *((f"count_{name}", _I64) for name in _COUNTS),
         ("columns_rows", _I64),
         *((f"columns_{name}", _POINTER) for name in (*INT32, *INT64, *TIMES)),
         *((f"columns_{name}{part}", _POINTER)
@@ -186,7 +186,7 @@ class WholeArgs(ctypes.Structure):
 
 
 _FIELDS = {field[0]: at for at, field in enumerate(WholeArgs._fields_)}
-_TOLD_AT = _FIELDS["told_one"]
+_COUNTS_AT = _FIELDS["count_one"]
 _GIVEN = [_FIELDS[name] for name in (
     "bytes", "at", "limit", "size", "skip_flags", "stop_flags", "first", "last",
     "body_max")]  # fmt: skip
@@ -197,12 +197,12 @@ _END, _FLAGS = _FIELDS["end"], _FIELDS["flags"]
 class _ArgumentBuffer:
     """One buffer: its field in the arguments, its room in bytes, and its size.
 
-    The size is `times` the number named `told`, plus `more` bytes.
+    The size is `times` the number named `count`, plus `more` bytes.
     """
 
     field: str
     room: int
-    told: str
+    count: str
     times: int = 1
     more: int = 0
 
@@ -251,7 +251,7 @@ class Whole:
         for each in order:
             kind = kinds.get(each)
             numbers.append(_linear(_NO, 0, begins.get(each, 0)))
-            numbers.append(_linear(kind.told, kind.times, kind.more) if kind else _linear(_NO))
+            numbers.append(_linear(kind.count, kind.times, kind.more) if kind else _linear(_NO))
         self._numbers = np.array(numbers, np.int64)
 
     def decode(
@@ -284,8 +284,8 @@ class Whole:
         end, limit = int(args[_END]), min(limit, size)
         if not rows or (rows < self._rows and end < limit and end - at < (limit - at) // 2):
             return None
-        told = args[_TOLD_AT : _TOLD_AT + len(_TOLD)]
-        numbers = self._numbers @ told
+        counts = args[_COUNTS_AT : _COUNTS_AT + len(_COUNTS)]
+        numbers = self._numbers @ counts
         nodes, spans = numbers[: self._nodes], numbers[self._nodes :]
         batch = self._head.read(memory, rows, nodes, spans)
         return DecodedBatch(batch, end, int(args[_FLAGS]))
@@ -297,9 +297,9 @@ def _first_size(raw: Bytes, at: int) -> int:
     return size if size <= len(raw) - at else 0
 
 
-def _linear(told: str, times: int = 1, more: int = 0) -> list[int]:
+def _linear(count: str, times: int = 1, more: int = 0) -> list[int]:
     """Return the factor of each number that the native code returns."""
-    row = [times if told == name else 0 for name in _TOLD]
+    row = [times if count == name else 0 for name in _COUNTS]
     row[0] += more
     return row
 
@@ -309,12 +309,12 @@ def _buffers(rows: int, broker: int) -> dict[str, _ArgumentBuffer]:
     bounds, pairs, text = 4 * rows + 4, 4 * _PAIRS_MAX * rows + 4, TEXTS_MAX + BLOCK
     found: dict[str, _ArgumentBuffer] = {}
 
-    def add(name: str, field: str, room: int, told: str, times: int = 1, more: int = 0) -> None:
-        found[name] = _ArgumentBuffer(field, room, told, times, more)
+    def add(name: str, field: str, room: int, count: str, times: int = 1, more: int = 0) -> None:
+        found[name] = _ArgumentBuffer(field, room, count, times, more)
 
-    def add_text(name: str, field: str, room: int, told: str, times: int = 1) -> None:
+    def add_text(name: str, field: str, room: int, count: str, times: int = 1) -> None:
         add(f"{name}Bounds", f"{field}Bounds", bounds, "rows", 4, 4)
-        add(name, field, room, told, times)
+        add(name, field, room, count, times)
 
     for names, width in ((INT32, 4), (INT64, 8), (TIMES, 8)):
         for name in names:

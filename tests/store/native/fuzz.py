@@ -322,9 +322,9 @@ def whole(native: library.Library, rng: Random, rounds: int) -> int:
                     setattr(args, field, ctypes.addressof(held[-1]))
         args.pairs_makes_ids = args.pairs_UNIQ_KEY_bounds is not None and rng.random() < 0.8
         count = native.whole(ctypes.addressof(args))
-        assert count == args.told_rows <= rows
+        assert count == args.count_rows <= rows
         assert args.end <= max(len(made), args.at)
-        assert args.told_body <= bodies
+        assert args.count_body <= bodies
         taken += count
     return taken
 
