@@ -190,3 +190,34 @@ def test_a_failed_sync_fences() -> None:
     with pytest.raises(EnvironmentFault):
         store.truncate(placed[1].offset, "cut")
     assert store.fenced
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_event_loop_neither_syncs_nor_deletes_and_does_little_at_a_time(mode: str) -> None:
+    """F8: the log, the queues and the index of many topics are cut between turns of the loop."""
+    disk = SimDisk()
+    store = opened(disk, MODES[mode])
+    topics = tuple(f"T{number}" for number in range(120))
+    placed = fill(store, 400, topics=topics[:3])
+    rng = Random("more")
+    for number, topic in enumerate(topics * 2):
+        (result,) = store.append([draft(5000 + number, rng, topic)], WALL + 400 + number)
+        assert isinstance(result, Appended)
+    store.sync()
+    store.limit_confirm(store.pointers.appended)  # all keys are in the index
+    for now in range(0, 1000, 50):
+        store.tick(now, WALL + 1000 + now)
+        store.chores.run_all()
+    steps = store.cutting(placed[50].offset, "unclean", operator=True)
+    turns: list[list[str]] = [[]]
+    disk.on_operation = lambda _number, what: turns[-1].append(what)
+    while (step := next(steps, None)) is not None:
+        turns.append([])
+        step()
+        turns[-1] = []
+    assert len(turns) > len(topics) // 16
+    for turn in turns:
+        assert len(turn) <= 3 * 16, turn
+        assert not [what for what in turn if what.startswith(("sync", "remove"))], turn
+    assert store.verify().problems == []
+    assert store.query_index("T1", "k5001", 10, 0, 1 << 60).records == []

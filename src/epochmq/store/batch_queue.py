@@ -129,13 +129,14 @@ class BatchQueue(ConsumeQueue):
         unit = self.at(self.run.end_before(log_offset))
         return self.next if unit is None else unit[_BASE]
 
-    def truncate(self, log_offset: int) -> None:
+    def truncate(self, log_offset: int) -> list[str]:
         run, end, visible = self.run, self.run.next, self.visible
         run.settled = run.next
-        run.truncate(log_offset)
+        later = run.truncate(log_offset)
         if run.next < end:
             self._adopt(self.min)
             self.visible = min(visible, self.next)
+        return later
 
     def clear_behind(self) -> None:
         self.run.clear_behind()

@@ -250,14 +250,15 @@ class ConsumeQueue:
         """Return the queue offset behind the last unit whose record begins below `log_offset`."""
         return self._search(self.min, self.next, lambda at, _size, _tags: at < log_offset)
 
-    def truncate(self, log_offset: int) -> None:
+    def truncate(self, log_offset: int) -> list[str]:
         """Drop the units at or beyond `log_offset`, in memory and in files, after a log cut.
 
-        If a crash restores such units, recovery drops them again, see `truncation`.
+        If a crash restores such units, recovery drops them again, see `truncation`. Returns the
+        paths of files without units, which the caller must remove.
         """
         end = self.end_before(log_offset)
         if end == self.next:
-            return
+            return []
         if end >= self.tail_start:
             del self.tail[(end - self.tail_start) * self.unit_bytes :]
         else:
@@ -268,26 +269,36 @@ class ConsumeQueue:
         self.visible = min(self.visible, end)
         self.written = min(self.written, end)
         self.trusted = min(self.trusted, end)
-        if in_files:
-            self.clear_behind()
+        return self._zero_behind() if in_files else []
 
     def clear_behind(self) -> None:
-        """Zero old units behind the queue's end; readers of the files take zeros as the end."""
+        """Zero old units behind the queue's end, and remove later files."""
+        for path in self._zero_behind():
+            self._files.disk.remove(path)
+
+    def _zero_behind(self) -> list[str]:
+        """Zero old units behind the queue's end; readers of the files take zeros as the end.
+
+        Returns the paths of later files, which are no longer open.
+        """
         at = self.next * self.unit_bytes
         while at % self.file_bytes:
             room = self.file_bytes - at % self.file_bytes
             data = self._files.read(self._path(at), at % self.file_bytes, min(4096, room))
             if not any(data):
-                return
+                return []
             self._files.get(self._path(at)).write(at % self.file_bytes, bytes(len(data)))
             self._files.unsynced.add(self._path(at))
             at += len(data)
-        disk = self._files.disk
-        for name in disk.list(self._folder):
-            if name.isdecimal() and int(name) >= at:
-                self._files.forget(f"{self._folder}/{name}")
-                disk.remove(f"{self._folder}/{name}")
-                self._files.created.add(f"{self._folder}/{name}")  # its directory must be synced
+        later = [
+            f"{self._folder}/{name}"
+            for name in self._files.disk.list(self._folder)
+            if name.isdecimal() and int(name) >= at
+        ]
+        for path in later:
+            self._files.forget(path)
+            self._files.created.add(path)  # its directory must be synced
+        return later
 
     def undo(self) -> None:
         """Remove the units of a failed append."""

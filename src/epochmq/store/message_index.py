@@ -102,16 +102,32 @@ class Index:
 
     def cut(self, end: int) -> int | None:
         """Delete files that contain offsets at or beyond `end`; return where to rebuild from."""
+        rebuild, paths = self.drop_files(end)
+        self.delete(paths)
+        return rebuild
+
+    def drop_files(self, end: int) -> tuple[int | None, list[str]]:
+        """Forget the files that contain offsets at or beyond `end`, without using the disk.
+
+        Returns the log offset to rebuild from (None: no file was dropped), and the paths that the
+        caller passes to `delete`.
+        """
         rebuild: int | None = None
+        paths = []
         while self.reaches(end):
             file = self.files.pop()
             rebuild = file.first_offset
             self.unsynced = [f for f in self.unsynced if f is not file]
             self._gone.append(file)  # it may be syncing now
-            self._disk.remove(file.path)
-        if rebuild is not None:
+            paths.append(file.path)
+        return rebuild, paths
+
+    def delete(self, paths: list[str]) -> None:
+        """Delete dropped files durably; this may block, and may run outside the event loop."""
+        for path in paths:
+            self._disk.remove(path)
+        if paths:
             self._disk.sync_dir(FOLDER)
-        return rebuild
 
     def _prefix(self, topic: str) -> int:
         found = self._prefixes.get(topic)

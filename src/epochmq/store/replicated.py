@@ -206,7 +206,8 @@ class ReplicaLog:
             self._gate.follow(False)
         if not self._offsets_from_whole_log:
             for queue in self._queues.all():
-                queue.truncate(self._pointers.confirmed)
+                for path in queue.truncate(self._pointers.confirmed):
+                    self._disk.remove(path)
         return self._log.end
 
     # Cutting ----------------------------------------------------------------------------------

@@ -4,17 +4,18 @@
 2. The checkpoint's times are lowered below every file that loses bytes, and synced: from now on a
    recovery reads from before the cut. Checksums of cut bytes are invalidated and synced.
 3. The log is cut (`log_end.LogCut`): after its first sync every recovery ends there.
-4. Queues, keys, sync points and pointers are cut in memory and in files. If a crash leaves entries
-   behind the cut, recovery drops them, since it derives everything again from before the cut.
+4. Queues, keys, sync points and pointers are cut in memory and in files, a few queues in each turn
+   of the event loop. If a crash leaves entries behind the cut, recovery drops them, since it
+   derives everything again from before the cut.
 
 The caller cuts the epoch file afterwards: entries behind the log's end are dropped at open.
 After a crash at any point the log is whole or cut; repeating the cut does no harm (INV-13, 15, 16).
 
 Everything that waits for the device is a step that may run outside the event loop: one for the
-copy, and one for all that follows. Meanwhile the store is held: nothing is appended, and no sync
-and no chore begins. Before the second step the cut messages become invisible to readers. If the
-copy fails, nothing has changed. If the log's files are cut only in part, the store is fenced, and
-the next start completes the cut.
+copy, one for the log, and some that remove files of queues and of the index. Meanwhile the store is
+held: nothing is appended, and no sync and no chore begins. Before the second step the cut messages
+become invisible to readers. If the copy fails, nothing has changed. If the log's files are cut only
+in part, the store is fenced, and the next start completes the cut.
 """
 
 import logging
@@ -43,6 +44,8 @@ from epochmq.store.visibility import Visibility
 
 _log = logging.getLogger(__name__)
 _UNIQ_KEY = UNIQ_KEY.encode()
+QUEUES_A_TURN = 16
+"""Queues whose files are cut before the event loop runs again."""
 
 Part = tuple[Segment, memoryview]
 """A file that loses bytes, and its mapping."""
@@ -132,7 +135,7 @@ class Truncation:
             self._lower_checkpoint(end)
         yield from self._cut_files(end)
         self._checksums.read_again(end)
-        self._follow(end)
+        yield from self._follow(end)
         self.bytes += cut.size
         self.confirmed_bytes += cut.below_confirmed
         self.count += 1
@@ -246,7 +249,7 @@ class Truncation:
 
     # Step 4 -----------------------------------------------------------------------------------
 
-    def _follow(self, end: int) -> None:
+    def _follow(self, end: int) -> Steps:
         """Remove everything derived from bytes behind `end`."""
         queues = self._queues
         if self._touched is None:
@@ -254,12 +257,15 @@ class Truncation:
         else:
             found = (queues.find(*name) for name in self._touched)
             touched = [queue for queue in found if queue is not None]
-        for queue in touched:
-            queue.truncate(end)
+        for first in range(0, len(touched), QUEUES_A_TURN):
+            later: list[str] = []
+            for queue in touched[first : first + QUEUES_A_TURN]:
+                later += queue.truncate(end)
+            yield partial(self._remove, later)
         queues.prune()
         self._housekeeping.forget_claims()
         cut_rows(self._appender.staged, end)
-        self._cut_index(end)
+        yield from self._cut_index(end)
         self._flusher.cut(end)
         pointers = self._pointers
         pointers.appended = end
@@ -268,22 +274,34 @@ class Truncation:
         pointers.dispatched = min(pointers.dispatched, end)
         self._visibility.cut(end)
 
-    def _cut_index(self, end: int) -> None:
+    def _remove(self, paths: list[str]) -> None:
+        """Remove files of queues; without any, the event loop has had a turn."""
+        for path in paths:
+            self._disk.remove(path)
+
+    def _cut_index(self, end: int) -> Steps:
         """Remove index files with cut keys, and stage the other keys of these files again."""
-        rebuild = self._index.cut(end) if self._index is not None else None
+        if self._index is None:
+            return
+        rebuild, paths = self._index.drop_files(end)
         if rebuild is None:
             return
         dispatcher = LogDispatcher(
             self._queues, self._options.delays_ms, from_start=True, index=True
         )
-        first = self._log.find(rebuild)
+        yield partial(self._index.delete, paths)
+        yield partial(self._read_keys, dispatcher, rebuild, end)
+        self._appender.staged[:0] = dispatcher.staged
+
+    def _read_keys(self, dispatcher: LogDispatcher, start: int, end: int) -> None:
+        """Stage in `dispatcher` the keys of the records from `start` to `end`."""
+        first = self._log.find(start)
         segments = self._log.segments
         later = segments if first is None else segments[segments.index(first) :]
         for entry in walk_log(later, ScanEnd(), crc=False):
             if entry.offset >= end:
                 break
-            dispatcher.add(entry, unit=False, keys=entry.offset >= rebuild)
-        self._appender.staged[:0] = dispatcher.staged
+            dispatcher.add(entry, unit=False, keys=entry.offset >= start)
 
 
 def _id_of(entry: DispatchEntry) -> str:
