@@ -6,6 +6,7 @@ from sim.disk import SimDisk
 from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened
 
 from epochmq.base.safeguards import SAFE, Safeguards
+from epochmq.replication.linked_node import run_inline
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import (
     Close,
@@ -14,7 +15,7 @@ from epochmq.replication.replication_effects import (
     SetProposal,
     Trouble,
 )
-from epochmq.replication.replication_node import ReplicationNode, run_inline
+from epochmq.replication.replication_node import ReplicationNode
 from epochmq.store.draft import Appended
 from epochmq.store.epochs import EpochFile
 from epochmq.store.options import StoreOptions

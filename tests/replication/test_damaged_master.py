@@ -25,7 +25,7 @@ async def test_a_follower_of_a_damaged_master_backs_off(
         await follower.start()
         await follower.follow(1, master)
         await until(lambda: caplog.text.count("link to the master closed") >= 5)
-        assert follower.end == whole
+        await until(lambda: follower.end == whole)
         assert len(follower.troubles) == 1
         assert sum(r.levelno >= logging.WARNING for r in caplog.records) == 2  # the cut, its cause
     finally:

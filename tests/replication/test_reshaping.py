@@ -15,7 +15,7 @@ from tests.store.world import draft
 
 from epochmq.base.errors import DiskFull, EpochError, OurBug
 from epochmq.replication.ack_policy import AckStatus
-from epochmq.replication.replication_node import Then
+from epochmq.replication.linked_node import Then
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.draft import PutStatus
 

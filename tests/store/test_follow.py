@@ -7,9 +7,10 @@ from sim.disk import BLOCK, SimDisk
 from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened, ship
 from tests.store.world import draft
 
-from epochmq.base.errors import DiskFull, PeerError
+from epochmq.base.errors import DiskFull, OurBug, PeerError
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.model.record import BLANK, MAGIC_BLANK
+from epochmq.store.chores import run_steps
 
 SIZE = REPLICATED.commit_log_file_bytes
 
@@ -55,6 +56,9 @@ def test_a_head_that_can_become_nothing_is_refused(tail: bytes) -> None:
     end = follower.whole_end
     with pytest.raises(PeerError):
         follower.append_raw(end, tail)
+    with pytest.raises(OurBug, match="damaged bytes are cut before more bytes come"):
+        follower.raw_space(1)
+    run_steps(follower.cutting_tail("damaged"))
     assert follower.pointers.appended == end
 
 

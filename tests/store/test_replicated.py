@@ -8,6 +8,7 @@ from tests.store.world import everything
 from epochmq.base.errors import PeerError, UsageError
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.model.record import decode
+from epochmq.store.chores import run_steps
 from epochmq.store.epochs import EpochEntry
 from epochmq.store.replicated import BelowConfirmed
 
@@ -120,11 +121,14 @@ def test_a_damaged_record_is_not_taken() -> None:
     data[placed[3].offset + 90] ^= 1
     with pytest.raises(PeerError, match="bad record"):
         follower.append_raw(0, bytes(data[: placed[5].offset]))
+    assert opened(disk.crash(0)).pointers.appended <= placed[3].offset
+    run_steps(follower.cutting_tail("damaged"))
     assert follower.pointers.appended == follower.whole_end == placed[3].offset
     assert follower.verify().problems == []
     assert opened(disk.crash(1)).pointers.appended <= placed[3].offset
     with pytest.raises(PeerError, match="no record"):
         follower.append_raw(placed[3].offset, b"garbage that is no record")
+    run_steps(follower.cutting_tail("damaged"))
     ship(master, follower)
     assert log_bytes(follower) == log_bytes(master)
 

@@ -26,7 +26,7 @@ STABLE_MS = 5000
 
 
 class FollowerSide(Protocol):
-    """The core, as its socket uses it; see `Copying`."""
+    """The core, as its socket uses it; see `LinkedNode`."""
 
     def dialled(self, now: int) -> None: ...
 

@@ -501,6 +501,10 @@ class MasterCore:
                 due = min(due, moment)
         return due
 
+    def sent_bytes(self) -> dict[int, int]:
+        """Return the bytes of log sent by link, since the start of the link."""
+        return {link.number: link.sent_bytes for link in self.links.values()}
+
     def statistics(self) -> dict[str, int]:
         """Return the state as numbers."""
         own = self._log.safe

@@ -1,44 +1,25 @@
-"""A store, its epochs and its role in replication; the service and the simulator use it.
-
-All methods are plain calls. Effects on this store are executed here, in order. Effects on links and
-on the controller are returned by `pop_effects`. Steps that wait for a device go through
-`run_blocking`, for which the service has a thread. The core for which such a step runs takes
-nothing meanwhile.
-
-A cut of the log is completed even if the role or the link changes meanwhile. Until then no bytes
-are taken from any master, and no role begins: see `reshaping` and `when_shaped`.
+"""A store, its epochs and its role in controller mode; the service and the simulator use it.
 
 Roles: none, master (the caller numbers the links of followers from 1 up), follower (of one master,
-on link 0).
+on link 0). `LinkedNode` has what this node shares with replication without controllers.
 """
 
 from collections.abc import Callable
 from functools import partial
 
-from epochmq.base.errors import EnvironmentFault, EpochError, OurBug, PeerError, check
+from epochmq.base.errors import check
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.replication.ack_policy import AckStatus, Done
-from epochmq.replication.copying import Copying
 from epochmq.replication.follower import FollowerCore
 from epochmq.replication.in_sync import InSync
-from epochmq.replication.link import Chunk
+from epochmq.replication.linked_node import CopyingCore, LinkedNode, RunBlocking, run_inline
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import (
-    OWN_LINK,
-    Acknowledge,
     AdvanceConfirmed,
-    AppendData,
-    AskReplicas,
-    AwaitSync,
-    Close,
     Effect,
     Effects,
     Persist,
-    ProposeSyncStateSet,
     Reset,
-    SendData,
     SetProposal,
-    Trouble,
     Truncate,
 )
 from epochmq.replication.replication_master import MasterCore
@@ -50,24 +31,9 @@ from epochmq.store.store import Store
 PINGS_PER_SPAN = 8
 """Heartbeats to each member within the length of a lease, once the lease may end."""
 
-Then = Callable[[Exception | None], None]
-RunBlocking = Callable[[Callable[[], None], Then], None]
 
-
-def run_inline(call: Callable[[], None], then: Then) -> None:
-    """Run a blocking step at once."""
-    try:
-        call()
-    except OurBug:
-        raise
-    except EpochError as error:
-        then(error)
-    else:
-        then(None)
-
-
-class ReplicationNode(Copying):
-    """The replication of one broker. `now` is monotonic ms; `wall` is Unix ms for stored data."""
+class ReplicationNode(LinkedNode):
+    """The replication of one broker in controller mode."""
 
     def __init__(
         self,
@@ -81,14 +47,13 @@ class ReplicationNode(Copying):
         read_clock: Callable[[], int] | None = None,
         on_confirm: Callable[[int], None] = lambda _offset: None,
     ) -> None:
-        super().__init__(store, read_clock)
+        super().__init__(store, run_blocking, read_clock)
         self.epochs = epochs
         self.options = options
         self.own_id = own_id
         self.safeguards = safeguards
         self.master: MasterCore | None = None
         self.follower: FollowerCore | None = None
-        self._run_blocking = run_blocking
         self._on_confirm = on_confirm
         self.registered: frozenset[int] | None = None
         """The ids that the controllers registered in this group, as far as they were asked. None:
@@ -101,9 +66,6 @@ class ReplicationNode(Copying):
         self.log = StoreView(store)
         self._late_entry: tuple[int, int] | None = None
         self._forgetting = False
-        self.reshaping = False
-        """The log is being cut, or begins at another offset; only the blocking steps may use it."""
-        self._when_shaped: list[Callable[[], None]] = []
         epochs.reconcile(store.pointers.start, store.pointers.appended)
 
     # Roles ------------------------------------------------------------------------------------
@@ -130,14 +92,6 @@ class ReplicationNode(Copying):
         self.leave(now)
         self._adopt()
         return self.store.seal_tail()
-
-    def shed_tail(self) -> None:
-        """Give up the role and cut an incomplete record at the end; then `when_shaped`.
-
-        `prepare_master` would cut it as well, but blocks.
-        """
-        self.leave(self._now)
-        self._reshape(self.store.cutting_tail(), lambda _error: None)
 
     def check_epoch(self, epoch: int) -> None:
         """Raise `StaleEpoch` if this log knows a newer epoch than `epoch`."""
@@ -207,45 +161,16 @@ class ReplicationNode(Copying):
         if self.options.adopt_plain_log and not self.epochs.entries and written:
             self.epochs.append(0, 0)
 
-    def leave(self, now: int) -> None:
-        """Give up the role: links are closed, and waiting sends get FENCED."""
-        self._now = now
-        master, follower = self.master, self.follower
+    @property
+    def _leader(self) -> MasterCore | None:
+        return self.master
+
+    @property
+    def _copier(self) -> FollowerCore | None:
+        return self.follower
+
+    def _leave(self) -> None:
         self.master = self.follower = None
-        if master is not None:
-            master.fence("another role")
-            self._out += [Close(link, "another role") for link in master.links]
-        if follower is not None:
-            follower.closed()
-            self._out.append(Close(OWN_LINK, "another role"))
-
-    # Followers' links -------------------------------------------------------------------------
-
-    def link_accepted(self, link: int, peer: str, now: int) -> None:
-        """Note a new connection; it is closed unless this broker is the master."""
-        self._now = now
-        if self.master is None:
-            self._out.append(Close(link, "this broker is not the master"))
-        else:
-            self._carry_out(self.master.accepted(link, peer, now))
-
-    def link_received(self, link: int, data: bytes | bytearray | memoryview, now: int) -> None:
-        """Handle bytes of a follower."""
-        self._now = now
-        if self.master is not None:
-            self._recheck(now)
-            self._carry_out(self.master.received(link, data, now))
-
-    def link_closed(self, link: int, now: int) -> None:
-        """Note that the link of a follower is closed."""
-        self._now = now
-        if self.master is not None:
-            self._recheck(now)
-            self._carry_out(self.master.closed(link, now))
-
-    def next_chunk(self, link: int, now: int) -> Chunk | None:
-        """Return the next data for a link that has room: the head, then a piece of the log."""
-        return self.master.next_chunk(link, now) if self.master is not None else None
 
     # The master -------------------------------------------------------------------------------
 
@@ -271,44 +196,10 @@ class ReplicationNode(Copying):
         return span_ms > 0 and master is not None and master.is_whole(now, span_ms)
 
     def appended(self, now: int) -> None:
-        """Note that the store grew; called once for all appends of a turn, before the
-        links send.
-        """
-        self._now = now
-        master = self.master
-        if master is None:
-            return
-        store = self.store
-        if store.options.transient_pool:
-            store.commit()  # followers get only what is in the file
-        self._recheck(now)
-        self._carry_out(master.appended(now))
-        if store.options.sync_flush and store.needs_sync:
-            store.when_synced(store.pointers.appended, partial(self._synced_here, master))
-        if self._late_entry is not None:
+        super().appended(now)
+        if self.master is not None and self._late_entry is not None:
             entry, self._late_entry = self._late_entry, None
             self.epochs.append(*entry)
-
-    def _synced_here(self, master: MasterCore, synced: bool) -> None:
-        if synced and master is self.master:
-            now = self._now = self._read_clock()
-            self._recheck(now)
-            self._carry_out(master.moved(now))
-
-    def when_acked(self, offset: int, deadline_at_ms: int, done: Done, now: int) -> None:
-        """See `MasterCore.when_acked`; `done` gets FENCED if this broker is not the master."""
-        if self.master is None:
-            done(AckStatus.FENCED)
-            return
-        self._recheck(now)
-        self.master.when_acked(offset, deadline_at_ms, done)
-
-    def refusal(self, now: int) -> AckStatus | None:
-        """Return why a send must be refused now, or None."""
-        if self.master is None:
-            return AckStatus.FENCED
-        self._recheck(now)
-        return self.master.refusal(now)
 
     def lease(
         self, may_acknowledge: Callable[[int], bool], hold_span_ms: Callable[[], int] = lambda: 0
@@ -323,11 +214,6 @@ class ReplicationNode(Copying):
         """
         self._may_acknowledge = may_acknowledge
         self._hold_span_ms = hold_span_ms
-
-    def fence(self, reason: str) -> None:
-        """Stop acknowledging as master."""
-        if self.master is not None:
-            self.master.fence(reason)
 
     def unfence(self, now: int) -> None:
         """Continue as the master of the same epoch."""
@@ -356,10 +242,6 @@ class ReplicationNode(Copying):
         if self.master is not None and proposal.epoch == self.master.in_sync.epoch:
             self._recheck(now)
             self._carry_out(self.master.proposal_failed(proposal, now, refused))
-
-    @property
-    def _copier(self) -> FollowerCore | None:
-        return self.follower
 
     # Time -------------------------------------------------------------------------------------
 
@@ -403,66 +285,32 @@ class ReplicationNode(Copying):
 
     # Effects ----------------------------------------------------------------------------------
 
-    def _carry_out(self, effects: Effects) -> None:
-        """Execute effects in order. Steps of a follower that stop its core may wait for
-        a device.
-        """
-        for index, effect in enumerate(effects):
-            if isinstance(effect, Truncate | Reset | Persist):
-                self._carry_out_held(effects[index:])
-                return
-            try:
-                self._do(effect)
-            except (EnvironmentFault, PeerError) as error:
-                self._give_up(str(error))  # the effects that follow must not be acknowledged
-                return
-
     def _do(self, effect: Effect) -> None:
         if isinstance(effect, AdvanceConfirmed):
             self.store.limit_confirm(effect.offset)
             self._on_confirm(effect.offset)
-        elif isinstance(effect, AppendData):
-            self.store.append_raw(effect.offset, effect.data, self._wall)
-        elif isinstance(effect, Acknowledge):
-            if self.follower is not None:
-                self._carry_out(self.follower.acknowledge(self._now))
-        elif isinstance(effect, AwaitSync):
-            self._await_sync(effect.offset)
-        elif isinstance(effect, SendData | Close | ProposeSyncStateSet | AskReplicas | Trouble):
-            self._out.append(effect)
         else:
-            raise OurBug(f"nobody carries out {effect}")
+            super()._do(effect)
 
-    def _carry_out_held(self, effects: Effects) -> None:
-        """Execute a truncation or another blocking effect, then the rest, then call `resumed`."""
-        follower = self.follower
-        if follower is None:
-            return
-        session = follower.session
-        effect, rest = effects[0], effects[1:]
-
-        def then(error: Exception | None) -> None:
-            if follower is not self.follower or session != follower.session:
-                return
-            if error is not None and isinstance(effect, Persist):
-                self._give_up(str(error))
-            elif error is not None:
-                suspended: Effects = []
-                follower.suspend(str(error), suspended)
-                self._carry_out(suspended)
-            elif any(isinstance(e, Truncate | Reset | Persist) for e in rest):
-                self._carry_out(rest)
-            else:
-                self._carry_out(rest)
-                if session == follower.session:
-                    self._carry_out(follower.resumed(session, self._read_clock()))
-
+    def _steps_of(self, copier: CopyingCore, effect: Truncate | Reset | Persist) -> Steps:
         if isinstance(effect, Persist):
-            self._run_blocking(partial(self._persist, effect.entries), then)
+            yield partial(self._persist, effect.entries)
         elif isinstance(effect, Reset):
-            self._reshape(self.store.resetting(effect.offset), then)
-        elif isinstance(effect, Truncate):
-            self._reshape(self._truncation(follower, effect), then)
+            yield from self.store.resetting(effect.offset)
+        else:
+            assert isinstance(copier, FollowerCore)
+            yield from self._truncation(copier, effect)
+
+    def _steps_failed(
+        self, copier: CopyingCore, effect: Truncate | Reset | Persist, error: Exception
+    ) -> None:
+        if isinstance(effect, Persist):
+            self._give_up(error)
+            return
+        assert isinstance(copier, FollowerCore)
+        suspended: Effects = []
+        copier.suspend(str(error), suspended)
+        self._carry_out(suspended)
 
     def _persist(self, entries: tuple[tuple[int, int], ...]) -> None:
         for epoch, start in entries:
@@ -483,53 +331,3 @@ class ReplicationNode(Copying):
             )
             self.epochs.forget_suffix(effect.offset)
         yield adopt
-
-    def _reshape(self, steps: Steps, then: Then) -> None:
-        """Run all steps, one at a time, then call `then` with the error that ended
-        them, or None.
-        """
-        self.reshaping = True
-
-        def go_on(error: Exception | None) -> None:
-            ended: Exception | None = None
-            try:
-                step = next(steps) if error is None else steps.throw(error)
-            except StopIteration:
-                pass
-            except OurBug:
-                raise
-            except EpochError as caught:
-                ended = caught
-            else:
-                self._run_blocking(step, go_on)
-                return
-            self.reshaping = False
-            then(ended)
-            self._shaped()
-
-        go_on(None)
-
-    def when_shaped(self, call: Callable[[], None]) -> None:
-        """Call `call` when the log is not being cut: now, or after the last step."""
-        self._when_shaped.append(call)
-        self._shaped()
-
-    def _shaped(self) -> None:
-        while self._when_shaped and not self.reshaping:
-            self._when_shaped.pop(0)()
-
-    @property
-    def reading(self) -> bool:
-        return super().reading and not self.reshaping
-
-    def transferred(self) -> dict[int, int]:
-        """Return bytes of log by link since its start; 0 is the link to the master."""
-        if self.master is not None:
-            return {link.number: link.sent_bytes for link in self.master.links.values()}
-        return {0: self.follower.received_bytes} if self.follower is not None else {}
-
-    def statistics(self) -> dict[str, int]:
-        """Return the state of the present role as numbers."""
-        if self.master is not None:
-            return self.master.statistics()
-        return self.follower.statistics() if self.follower is not None else {}

@@ -7,9 +7,8 @@ in the blocking thread. Between the end of one role and the beginning of the nex
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from epochmq.base.errors import EpochError, OurBug, check
 from epochmq.base.ports import Blocking, Clock
@@ -18,18 +17,18 @@ from epochmq.base.task_set import TaskSet
 from epochmq.replication.ack_policy import AckStatus, Done
 from epochmq.replication.ha_info import ha_info
 from epochmq.replication.link import Speeds
-from epochmq.replication.master_link import FollowerSide, MasterPeer
+from epochmq.replication.linked_node import LinkedNode, Then, run_inline
+from epochmq.replication.master_link import MasterPeer
 from epochmq.replication.options import ReplicationOptions
-from epochmq.replication.replica_server import LinkServer, MasterSide
+from epochmq.replication.replica_server import LinkServer
 from epochmq.replication.replication_effects import (
     AskReplicas,
     Close,
     ProposeSyncStateSet,
     SendData,
     SetProposal,
-    Trouble,
 )
-from epochmq.replication.replication_node import ReplicationNode, Then, run_inline
+from epochmq.replication.replication_node import ReplicationNode
 from epochmq.replication.replication_ports import Sockets
 from epochmq.store.epochs import EpochFile, StaleEpoch
 from epochmq.store.store import Store
@@ -45,51 +44,26 @@ TICK_MS = 50
 """Interval at which deadlines, grace periods and heartbeats are checked."""
 
 
-class Node(Protocol):
-    """The node that has a role: `ReplicationNode` or `PlainNode`."""
-
-    store: Store
-
-    def pop_effects(
-        self,
-    ) -> Sequence[SendData | Close | ProposeSyncStateSet | AskReplicas | Trouble]: ...
-
-    def tick(self, now: int, wall: int = 0) -> None: ...
-
-    def appended(self, now: int) -> None: ...
-
-    def leave(self, now: int) -> None: ...
-
-    def fence(self, reason: str) -> None: ...
-
-    def statistics(self) -> dict[str, int]: ...
-
-    def transferred(self) -> dict[int, int]:
-        """Return bytes of log by link since its start; 0 is the link to the master."""
-        ...
-
-
 class Shell:
-    """Sockets, timer and effects of one node."""
+    """Sockets, timer, blocking steps and effects of one node."""
 
     def __init__(
         self,
-        node: Node,
-        master_side: MasterSide,
-        follower_side: FollowerSide,
+        node: LinkedNode,
         options: ReplicationOptions,
         clock: Clock,
         sockets: Sockets,
+        blocking: Blocking | None,
         on_trouble: Callable[[str], None],
         on_proposal: Callable[[SetProposal], None] = lambda _proposal: None,
         on_stranger: Callable[[], None] = lambda: None,
     ) -> None:
         self._node = node
-        self._master_side = master_side
-        self._follower_side = follower_side
         self._options = options
         self._clock = clock
         self._sockets = sockets
+        self._blocking = blocking
+        self._steps = TaskSet()
         self._on_trouble = on_trouble
         self._on_proposal = on_proposal
         self._on_stranger = on_stranger
@@ -114,7 +88,7 @@ class Shell:
             EnvironmentFault: the port cannot be opened.
         """
         server = LinkServer(
-            self._master_side,
+            self._node,
             self._node.store,
             self._sockets,
             self._clock,
@@ -127,7 +101,7 @@ class Shell:
         return bound
 
     async def stop(self) -> None:
-        """Give up the role, close all links, and stop listening."""
+        """Give up the role, close all links, stop listening, and wait for disk steps."""
         async with self._switching:
             await self._hang_up()
             self._node.leave(self._clock.now_ms())
@@ -138,6 +112,22 @@ class Shell:
             if self._server is not None:
                 self._server.stop()
                 self._server = None
+        await self._steps_done()
+
+    async def _end_role(self) -> None:
+        """Close the link to the master, and complete a cut of the log."""
+        await self._hang_up()
+        await self._steps_done()
+
+    async def _shed_tail(self) -> None:
+        """Give up the role, and cut an incomplete record at the end of the log."""
+        self._node.shed_tail()
+        self._after()
+        await self._steps_done()
+
+    async def _steps_done(self) -> None:
+        """Wait for disk steps: a cut of the log continues after its link is closed."""
+        await self._steps.drain()
 
     def _dial(self, address: str) -> None:
         self._master_address = address
@@ -146,7 +136,7 @@ class Shell:
             self._on_trouble(f"the master's replication address {address!r} is no host:port")
             return
         peer = MasterPeer(
-            self._follower_side,
+            self._node,
             self._sockets,
             self._clock,
             self._after,
@@ -243,6 +233,36 @@ class Shell:
         except Exception as error:
             self._broken(error)
 
+    # Blocking steps ---------------------------------------------------------------------------
+
+    def _run_blocking(self, call: Callable[[], None], then: Then) -> None:
+        if self._blocking is None:
+            run_inline(call, then)
+            return
+        self._steps.spawn(self._step(call, then), name="replication-step")
+
+    async def _step(self, call: Callable[[], None], then: Then) -> None:
+        error: EpochError | None = None
+        try:
+            try:
+                await self._run(call)
+            except OurBug:
+                raise
+            except EpochError as caught:
+                error = caught
+            then(error)
+            self._after()
+            if self._peer is not None:
+                self._peer.resume()
+        except Exception as bug:
+            self._broken(bug)
+
+    async def _run(self, call: Callable[[], None]) -> None:
+        if self._blocking is None:
+            call()
+        else:
+            await self._blocking.run(call)
+
 
 class ReplicationService(Shell):
     """The replication of one broker in controller mode; all on the running event loop."""
@@ -275,27 +295,15 @@ class ReplicationService(Shell):
         )
         super().__init__(
             node,
-            node,
-            node,
             options,
             clock,
             sockets,
+            blocking,
             on_trouble,
             on_proposal=on_proposal,
             on_stranger=on_stranger,
         )
         self.node = node
-        self._blocking = blocking
-        self._steps = TaskSet()
-
-    async def stop(self) -> None:
-        """Give up the role, close all links, stop listening, and wait for disk steps."""
-        await super().stop()
-        await self._steps_done()
-
-    async def _steps_done(self) -> None:
-        """Wait for disk steps: a cut of the log continues after its link is closed."""
-        await self._steps.drain()
 
     # Roles ------------------------------------------------------------------------------------
 
@@ -314,12 +322,9 @@ class ReplicationService(Shell):
         async with self._switching:
             node = self.node
             node.check_epoch(epoch)
-            await self._hang_up()
-            await self._steps_done()
+            await self._end_role()
             node.check_epoch(epoch)
-            node.shed_tail()
-            self._after()
-            await self._steps_done()
+            await self._shed_tail()
             start = node.prepare_master(epoch, self._clock.now_ms())
             self._after()
             await self._run(partial(node.epochs.append, epoch, start))
@@ -367,8 +372,7 @@ class ReplicationService(Shell):
             if same and self._master_address == master_ha_address:
                 return
             node.check_epoch(epoch)
-            await self._hang_up()
-            await self._steps_done()
+            await self._end_role()
             node.become_follower(
                 epoch,
                 self._clock.now_ms(),
@@ -450,33 +454,3 @@ class ReplicationService(Shell):
             self._clock.wall_ms(),
             self.speeds,
         )
-
-    # Carrying out -----------------------------------------------------------------------------
-
-    def _run_blocking(self, call: Callable[[], None], then: Then) -> None:
-        if self._blocking is None:
-            run_inline(call, then)
-            return
-        self._steps.spawn(self._step(call, then), name="replication-step")
-
-    async def _step(self, call: Callable[[], None], then: Then) -> None:
-        error: EpochError | None = None
-        try:
-            try:
-                await self._run(call)
-            except OurBug:
-                raise
-            except EpochError as caught:
-                error = caught
-            then(error)
-            self._after()
-            if self._peer is not None:
-                self._peer.resume()
-        except Exception as bug:
-            self._broken(bug)
-
-    async def _run(self, call: Callable[[], None]) -> None:
-        if self._blocking is None:
-            call()
-        else:
-            await self._blocking.run(call)

@@ -12,7 +12,7 @@ reports a full disk instead of killing the process, and does not read cold pages
 
 from collections.abc import Callable
 
-from epochmq.base.errors import DiskFailed, DiskFull, EnvironmentFault, PeerError
+from epochmq.base.errors import DiskFailed, DiskFull, EnvironmentFault, PeerError, check
 from epochmq.base.limits import RAW_WINDOW_BYTES
 from epochmq.base.ports import Buffer
 from epochmq.base.safeguards import Safeguards
@@ -36,7 +36,7 @@ _HEAD_BYTES = 76
 
 
 class DamagedStream(PeerError):
-    """The master's bytes are not valid records; the log is cut to the last valid record."""
+    """The master's bytes are not valid records; the log must be cut to the last valid record."""
 
 
 class Follower:
@@ -71,6 +71,8 @@ class Follower:
         self._window_at = 0
         """Log offset of the bytes in the window."""
         self.active = False
+        self.damaged = False
+        """Damaged bytes are at the log's end, and must be cut before more bytes come."""
         self._whole_end = 0
         """End of the complete, checked records or blanks; valid while active."""
         self._head_at = 0
@@ -97,6 +99,7 @@ class Follower:
         """Return a window for at most `limit` bytes at the log's end; open the next file if
         needed.
         """
+        check(not self.damaged, "damaged bytes are cut before more bytes come")
         log = self._log
         if log.end == log.active_end:
             log.roll()
@@ -116,7 +119,11 @@ class Follower:
         except EnvironmentFault:
             self._head_at = self._whole_end
             raise
-        return self.scan()
+        try:
+            return self.scan()
+        except DamagedStream:
+            self.damaged = True
+            raise
 
     def _peek(self, count: int) -> None:
         """Lower the checkpoint's claims before bytes of older records are written.
@@ -164,6 +171,7 @@ class Follower:
         """Zero an incomplete record at a clean stop; the master sends it again."""
         log = self._log
         if self.active and self._whole_end < log.end:
+            self.damaged = False
             segment = log.find(self._whole_end)
             assert segment is not None
             segment.write(self._whole_end, bytes(log.end - self._whole_end))
@@ -172,6 +180,7 @@ class Follower:
 
     def cut(self, end: int) -> None:
         """Follow a cut of the log to `end`."""
+        self.damaged = self.damaged and end > self._whole_end
         self._whole_end = min(self._whole_end, end)
         self._head_at = self._whole_end
 

@@ -161,7 +161,8 @@ class ReplicaLog:
         """Append the window's first `count` bytes to the log; they may end inside a record.
 
         Complete records are checked and derived, and shown as far as `limit_confirm` allows. Raises
-        `DamagedStream`, a `PeerError`, if a record is bad: the log then ends before it.
+        `DamagedStream`, a `PeerError`, if a record is bad: the caller must run `cutting_tail`
+        before more bytes come.
         """
         del wall  # store times come with the records
         pointers = self._pointers
@@ -170,7 +171,6 @@ class ReplicaLog:
         except DamagedStream:
             pointers.appended = self._log.end
             self._read_limit.hold(self._follower.touched)
-            run_steps(self._cut(self._follower.whole_end(), "damaged bytes from the master", ()))
             raise
         except EnvironmentFault as error:
             self._on_failure(error)
@@ -201,7 +201,7 @@ class ReplicaLog:
         """
         check(not self._gate.held, "no role changes while the log is cut")
         if self._follower.active:
-            run_steps(self.cutting_tail())
+            run_steps(self.cutting_tail("incomplete record"))
             self._follower.active = False
             self._gate.follow(False)
         if not self._offsets_from_whole_log:
@@ -212,10 +212,10 @@ class ReplicaLog:
 
     # Cutting ----------------------------------------------------------------------------------
 
-    def cutting_tail(self) -> Steps:
-        """Cut an incomplete record at the log's end; yields steps like `cutting`."""
+    def cutting_tail(self, reason: str) -> Steps:
+        """Cut what follows the last complete record; yields steps like `cutting`."""
         if self._follower.active and self._follower.whole_end() < self._log.end:
-            yield from self._cut(self._follower.whole_end(), "incomplete record", ())
+            yield from self._cut(self._follower.whole_end(), reason, ())
 
     def truncate(
         self,

@@ -1,5 +1,6 @@
 """A plain master and its slave with real stores."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from sim.disk import SimDisk
@@ -7,6 +8,7 @@ from tests.store.replicas import fill, log_bytes, opened
 from tests.store.world import SMALL
 
 from epochmq.replication.ack_policy import AckStatus
+from epochmq.replication.linked_node import Then, run_inline
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.plain_node import PlainNode
 from epochmq.replication.replication_effects import Close, SendData, Trouble
@@ -19,8 +21,24 @@ class Plain:
     def __init__(self, disk: SimDisk | None = None, store: StoreOptions = SMALL) -> None:
         self.disk = disk or SimDisk()
         self.store = opened(self.disk, store)
-        self.node = PlainNode(self.store, OPTIONS)
+        self.held: list[tuple[Callable[[], None], Then]] | None = None
+        """Blocking steps that the test runs by `run_held`; None: they run at once."""
+        self.node = PlainNode(self.store, OPTIONS, self._run_blocking)
         self.troubles: list[str] = []
+
+    def _run_blocking(self, call: Callable[[], None], then: Then) -> None:
+        if self.held is None:
+            run_inline(call, then)
+        else:
+            self.held.append((call, then))
+
+    def run_held(self) -> int:
+        """Run the blocking steps, also those that follow; return how many there were."""
+        count = 0
+        while self.held:
+            run_inline(*self.held.pop(0))
+            count += 1
+        return count
 
     def write(self, count: int, seed: int = 1) -> None:
         fill(self.store, count, seed)
@@ -86,7 +104,7 @@ def test_sync_master_is_acknowledged_by_its_slave() -> None:
     master.node.become_master(0, sync=True)
     told: list[AckStatus] = []
     master.write(3)
-    master.node.when_acked(master.store.pointers.appended, 3000, told.append)
+    master.node.when_acked(master.store.pointers.appended, 3000, told.append, 0)
     assert told == []
     connect(master, slave, 1)
     assert told == [AckStatus.ACKED]
@@ -132,7 +150,7 @@ def test_without_a_role() -> None:
     idle.node.link_accepted(1, "somebody", 0)
     assert idle.sent(1) == ([], True)
     told: list[AckStatus] = []
-    idle.node.when_acked(0, 0, told.append)
+    idle.node.when_acked(0, 0, told.append, 0)
     assert told == [AckStatus.FENCED]
     assert idle.node.refusal(0) is AckStatus.FENCED
     assert idle.node.statistics() == {}
@@ -146,7 +164,7 @@ def test_sync_flush_on_both() -> None:
     master.node.become_master(0, sync=True)
     told: list[AckStatus] = []
     master.write(3)
-    master.node.when_acked(master.store.pointers.appended, 3000, told.append)
+    master.node.when_acked(master.store.pointers.appended, 3000, told.append, 0)
     connect(master, slave, 1)
     slave.store.sync()
     for data in slave.sent(0)[0]:

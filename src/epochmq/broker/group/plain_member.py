@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from epochmq.base.errors import EnvironmentFault, EpochError
+from epochmq.base.ports import Blocking
 from epochmq.base.task_set import TaskSet
 from epochmq.base.unbounded import FOREVER
 from epochmq.broker.config.options import BrokerOptions
@@ -142,6 +143,7 @@ class PlainMember:
         ask: Callable[[], None],
         again: Callable[[str], None],
         *,
+        blocking: Blocking,
         port_is_chosen: bool,
     ) -> None:
         options = node.options
@@ -155,6 +157,7 @@ class PlainMember:
             node.clock,
             on_trouble=lambda text: log.error("%s", text),
             sockets=StreamSockets(),
+            blocking=blocking,
         )
         self._brokers = Peers(on_close=self._hung_up, tls=client_tls(options))
         self.sync = ReplicaSyncService(

@@ -168,6 +168,7 @@ class Broker:
                 node,
                 self._role_changed,
                 self._register_again,
+                blocking=self._blocking,
                 port_is_chosen=self._ha_port_is_chosen,
             )
             node.delivery.clamp()

@@ -219,6 +219,10 @@ class PlainMasterCore:
         self._release()
         return effects
 
+    def sent_bytes(self) -> dict[int, int]:
+        """Return the bytes of log sent by link, since the start of the link."""
+        return {link.number: link.sent_bytes for link in self.links.values()}
+
     def statistics(self) -> dict[str, int]:
         """Return the state as numbers."""
         return {

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from epochmq.base.ports import Clock
+from epochmq.base.ports import Blocking, Clock
 from epochmq.replication.ack_policy import AckStatus, Done
 from epochmq.replication.frames import LinkState
 from epochmq.replication.ha_info import moment
@@ -24,15 +24,17 @@ class PlainReplication(Shell):
         *,
         on_trouble: Callable[[str], None],
         sockets: Sockets,
+        blocking: Blocking | None = None,
     ) -> None:
-        node = PlainNode(store, options)
-        super().__init__(node, node, node, options, clock, sockets, on_trouble)
+        node = PlainNode(store, options, self._run_blocking, clock.now_ms)
+        super().__init__(node, options, clock, sockets, blocking, on_trouble)
         self.node = node
 
     async def become_master(self, *, sync: bool) -> None:
         """Become the master; with `sync` sends wait for slaves (SYNC_MASTER)."""
         async with self._switching:
-            await self._hang_up()
+            await self._end_role()
+            await self._shed_tail()
             self.node.become_master(self._clock.now_ms(), sync=sync)
             self._after()
 
@@ -46,7 +48,7 @@ class PlainReplication(Shell):
         async with self._switching:
             if self.node.slave is not None and self._master_address == master_ha_address:
                 return
-            await self._hang_up()
+            await self._end_role()
             self.node.become_slave(self._clock.now_ms())
             self._after()
             if master_ha_address is not None:
@@ -62,7 +64,7 @@ class PlainReplication(Shell):
 
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
         """Call `done` once, in the order of the log; at once for an ASYNC_MASTER."""
-        self.node.when_acked(offset, deadline_at_ms, done)
+        self.node.when_acked(offset, deadline_at_ms, done, self._clock.now_ms())
 
     def refusal(self) -> AckStatus | None:
         """Return why a send must be refused now, or None."""
