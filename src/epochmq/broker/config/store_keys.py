@@ -85,7 +85,7 @@ class StoreKeys:
         True, "Check every record's CRC when recovering.", key="checkCRCOnRecover"
     )
     scrub_bytes_per_second: int = option(
-        4 * _MIB,
+        _MIB,
         "How fast old parts of the log are searched for damage, compared with another replica, and"
         " repaired from one; 0: not at all. EpochMQ's own.",
         low=0,
