@@ -12,7 +12,7 @@ from epochmq.spark.spark_session import (
     settings,
     submit_arguments,
     tune,
-    wheel_of,
+    unpacked_paths,
 )
 
 
@@ -98,16 +98,12 @@ def test_options_of_spark_submit(text: str, found: dict[str, str]) -> None:
     assert submit_arguments(text) == found
 
 
-@pytest.mark.parametrize(
-    ("file", "wheel"),
-    [
-        ("/a/epochmq-1-py3-none-any.whl/epochmq/spark/x.py", "/a/epochmq-1-py3-none-any.whl"),
-        ("/a/epochmq.zip/epochmq/spark/x.py", None),
-        ("/lib/python3.11/site-packages/epochmq/spark/x.py", None),
-    ],
-)
-def test_a_wheel_is_known_by_its_path(file: str, wheel: str | None) -> None:
-    assert wheel_of(file) == (wheel and Path(wheel))
+def test_an_unpacked_archive_is_known_by_its_paths(tmp_path: Path) -> None:
+    module = tmp_path / "code" / "epochmq" / "spark" / "spark_session.py"
+    assert unpacked_paths(str(module)) == []
+    (tmp_path / "packages").mkdir()
+    assert unpacked_paths(str(module)) == [str(tmp_path / "code"), str(tmp_path / "packages")]
+    assert unpacked_paths("/lib/python3.11/site-packages/epochmq/spark/spark_session.py") == []
 
 
 def test_nothing_heavy_is_imported_at_first() -> None:

@@ -6,9 +6,7 @@ Measured with PySpark 4.3 on 2 cores.
 import os
 import re
 import shlex
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -141,22 +139,24 @@ def register(spark: "SparkSession") -> None:
     """Register `format("rocketmq")` and `format("rocketmq-log")` with a Spark session.
 
     Spark finds the formats by itself where this package is installed. Call this where the package
-    is only on the driver's path. When the program runs from a wheel (`spark-submit --py-files
-    epochmq.whl`), the executors get the wheel as a zip file: Spark only adds files named .zip, .egg
-    or .jar to the path of Python workers.
+    comes from an archive (`spark-submit --py-files`), or is only on the driver's path.
     """
     import pyspark_rocketmq
     import pyspark_rocketmq_log
 
-    wheel = wheel_of(__file__)
-    if wheel is not None:
-        copy = Path(tempfile.mkdtemp(prefix="epochmq-"), wheel.with_suffix(".zip").name)
-        shutil.copyfile(wheel, copy)
-        spark.sparkContext.addPyFile(str(copy))
+    unpacked = unpacked_paths(__file__)
+    if unpacked and hasattr(spark, "sparkContext"):
+        # Spark's planner of streams is a Python process beside the driver. It looks for the files
+        # of `--py-files` in a directory that does not exist, so it needs the unpacked archive.
+        environment = spark.sparkContext.environment
+        known = [environment["PYTHONPATH"]] if environment.get("PYTHONPATH") else []
+        environment["PYTHONPATH"] = os.pathsep.join([*unpacked, *known])
     spark.dataSource.register(pyspark_rocketmq.DefaultSource)
     spark.dataSource.register(pyspark_rocketmq_log.DefaultSource)
 
 
-def wheel_of(module_file: str) -> Path | None:
-    """Return the wheel from which a module was imported; None for a directory or a zip file."""
-    return next((path for path in Path(module_file).parents if path.suffix == ".whl"), None)
+def unpacked_paths(module_file: str) -> list[str]:
+    """Return the import paths of the unpacked archive that a module is from; else an empty list."""
+    code = Path(module_file).parents[2]
+    packages = code.with_name("packages")
+    return [str(code), str(packages)] if code.name == "code" and packages.is_dir() else []

@@ -26,10 +26,16 @@ JOBS = {
     ),
     "dlq": ("epochmq.admin.pipeline.dlq_command", "Dead letters by cause; send them once more."),
 }
+TOOLS = {
+    "package": (
+        "epochmq.admin.pipeline.package_command",
+        "EpochMQ as one file for a Spark cluster without it.",
+    ),
+}
 
 command = LazyGroup(
-    JOBS,
-    {"Jobs": tuple(JOBS)},
+    {**JOBS, **TOOLS},
+    {"Jobs": tuple(JOBS), "Clusters": tuple(TOOLS)},
     name="pipeline",
     help="Jobs on Spark: archive topics, bring them back, compare and check.",
     epilog="Needs Java 17 and `pip install 'epochmq[spark]'`; tables need 'epochmq[lake]'.",

@@ -2,17 +2,21 @@
 
 import re
 import signal
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError, StoreDamaged, UsageError
+from epochmq.spark import cluster_package
 from epochmq.spark.needs import check_java, need
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 DEFAULT_MASTER = "local[*]"
+PACKAGE, INSTALLED = "spark.epochmq.package", "installed"
 TASK_TRIES = 4
 """How often `local[N]` tries a task; without the number Spark tries it once."""
 
@@ -57,7 +61,11 @@ def master_url(master: str) -> str:
 def spark_session(
     name: str, master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None
 ) -> Iterator[Any]:
-    """Yield a Spark session that is stopped at the end; errors of Spark become one clear line."""
+    """Yield a Spark session that is stopped at the end; errors of Spark become one clear line.
+
+    The executors of a cluster get this version of EpochMQ, so that the nodes need not have it. The
+    setting `spark.epochmq.package=installed` in `conf` leaves that out.
+    """
     url = master_url(master)
     remote = url.startswith("sc://")
     if not remote:
@@ -71,11 +79,25 @@ def spark_session(
     for key, value in {**QUIET, **(conf or {})}.items():
         builder = builder.config(key, value)
     with translated():
-        session = builder.getOrCreate() if remote else begun(builder)
-        try:
-            yield session
-        finally:
-            session.stop()
+        with tempfile.TemporaryDirectory(prefix="epochmq-") as place:
+            session = builder.getOrCreate() if remote else begun(builder)
+            try:
+                if not remote and (conf or {}).get(PACKAGE) != INSTALLED:
+                    send_package(session, Path(place))
+                yield session
+            finally:
+                session.stop()
+
+
+def send_package(session: Any, place: Path) -> None:
+    """Give the executors of a cluster the archive of `epochmq pipeline package`.
+
+    They fetch it from the directory `place`, which must exist as long as the session.
+    """
+    if session.sparkContext.master.startswith("local["):
+        return  # executors are threads of this machine's JVM, and start this Python
+    archive = cluster_package.build(place / cluster_package.default_name())
+    session.sparkContext.addPyFile(str(archive.path))
 
 
 def begun(builder: Any) -> Any:
