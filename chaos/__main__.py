@@ -5,7 +5,7 @@ import asyncio
 import statistics
 import sys
 
-from sim.violation import Violation
+from sim.kernel.violation import Violation
 from tests.compat.peers.group import Group
 
 from chaos.failover import FAULTS, SHIMMED, Failover, Outcome

@@ -4,7 +4,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from sim.oracle import Delivery
+from sim.kernel.oracle import Delivery
 from tests.compat.peers.group import Group
 
 from chaos.load import Book, now_us

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from sim.oracle import Oracle
+from sim.kernel.oracle import Oracle
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.client.aio import Producer

@@ -118,12 +118,13 @@ def check_cycles(tree: Tree) -> None:
 def check_package_cycles(tree: Tree) -> None:
     """Folders that import each other, one finding for each import that closes a cycle."""
     edges: dict[str, dict[str, tuple[Module, int]]] = {}
-    for module in tree.modules.values():
+    modules = tree.modules | tree.helpers
+    for module in modules.values():
         if module.name in ROOT_MODULES:
             continue
         own = folder_of(module)
         for target, line in module.imports:
-            known = tree.modules.get(target)
+            known = modules.get(target)
             if known is not None and known.name not in ROOT_MODULES and folder_of(known) != own:
                 edges.setdefault(own, {}).setdefault(folder_of(known), (module, line))
     for own in sorted(edges):

@@ -154,7 +154,7 @@ import only."""
 SHARED_MODULES = {"__init__", "__main__", "options"}
 CITED = re.compile(r"`([\w/.]+\.py)(?:::\w+)?`")
 CITED_PAGE = re.compile(r"(?<![\w./:-])((?:[\w-]+/)*[\w-]+\.md)\b")
-CITED_EXAMPLES = {"app.py", "sim/checkers/inv_XX.py"}
+CITED_EXAMPLES = {"app.py", "inv_XX.py"}
 
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 MACHINE_PATH = re.compile(

@@ -11,6 +11,7 @@ from pathlib import Path
 PACKAGE = "epochmq"
 EXAMPLES = "examples"
 """Sample applications: not a part of the product, but code that readers copy."""
+HELPERS = ("sim", "chaos", "bench")
 RATCHET = "scripts/tidy_ratchet.json"
 BUILTINS = {"open", "eval", "exec"}
 
@@ -60,6 +61,8 @@ class Tree:
     modules: dict[str, Module]
     """Of the product."""
     examples: dict[str, Module]
+    helpers: dict[str, Module]
+    """Of the simulator, the chaos programs and the benchmarks."""
     findings: list[Finding]
     ratchet: dict[str, object]
 
@@ -125,7 +128,7 @@ def read_imports(tree: Tree, module: Module) -> None:
             for alias in node.names:
                 full = f"{base}.{alias.name}"
                 module.aliases[alias.asname or alias.name] = full
-                whole = full in tree.modules or base == PACKAGE
+                whole = full in tree.modules or full in tree.helpers or base == PACKAGE
                 module.imports.append((full if whole else base, node.lineno))
 
 
@@ -140,12 +143,14 @@ def absolute(module: Module, node: ast.ImportFrom) -> str:
 def read_tree(root: Path) -> Tree:
     ratchet_file = root / RATCHET
     ratchet = json.loads(ratchet_file.read_text()) if ratchet_file.exists() else {}
-    tree = Tree(root, {}, {}, [], ratchet)
+    tree = Tree(root, {}, {}, {}, [], ratchet)
     for path in tree.python_files(f"src/{PACKAGE}"):
         read_module(tree, path, root / "src", tree.modules)
     for path in tree.python_files(EXAMPLES):
         read_module(tree, path, root, tree.examples)
-    for module in tree.all_modules():
+    for path in tree.python_files(*HELPERS):
+        read_module(tree, path, root, tree.helpers)
+    for module in (*tree.all_modules(), *tree.helpers.values()):
         read_imports(tree, module)
     return tree
 

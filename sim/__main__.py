@@ -4,13 +4,13 @@ import argparse
 import sys
 from dataclasses import replace
 
-from sim.campaign import campaign, plans
-from sim.mutants import ACTING_MUTANTS, MUTANTS, REPLICATION_MUTANTS
-from sim.plan import SWITCHES, Plan
-from sim.report import report
-from sim.seeds import history_seeds
-from sim.shrink import shrink
-from sim.worlds import MODULES, run
+from sim.kernel.mutants import ACTING_MUTANTS, MUTANTS, REPLICATION_MUTANTS
+from sim.kernel.plan import SWITCHES, Plan
+from sim.tools.campaign import campaign, plans
+from sim.tools.report import report
+from sim.tools.seeds import history_seeds
+from sim.tools.shrink import shrink
+from sim.tools.worlds import MODULES, run
 
 OFF = tuple(dict.fromkeys((*SWITCHES, *MUTANTS, *REPLICATION_MUTANTS, *ACTING_MUTANTS)))
 
@@ -91,7 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(listing()))
         return 0
     if options.verb == "ablate":
-        from sim.ablate import ablate
+        from sim.tools.ablate import ablate
 
         return ablate(tuple(options.off) or None, options.count)
     return _replay(options) if options.verb == "replay" else _many(options)

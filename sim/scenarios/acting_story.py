@@ -4,11 +4,11 @@ from collections.abc import Callable
 from random import Random
 
 from epochmq.broker.serving.roles import Role
-from sim.acting import BrokerProcess
-from sim.acting_world import ActingHistory
-from sim.faults import Fault
+from sim.acting.acting_broker import BrokerProcess
+from sim.acting.acting_world import ActingHistory
+from sim.kernel.faults import Fault
+from sim.kernel.world import MS, SECOND
 from sim.scenarios.script import Missed, Scripted
-from sim.world import MS, SECOND
 
 PATIENCE_US = 10 * SECOND
 

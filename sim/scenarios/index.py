@@ -4,8 +4,8 @@ import pkgutil
 from importlib import import_module
 
 import sim.scenarios
-from sim.plan import Plan
-from sim.run import History
+from sim.kernel.plan import Plan
+from sim.kernel.run import History
 
 
 def names() -> dict[str, str]:

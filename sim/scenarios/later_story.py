@@ -2,11 +2,11 @@
 
 from random import Random
 
+from sim.kernel.world import MS
 from sim.scenarios.script import Missed
 from sim.scenarios.story import Story as GroupStory
-from sim.secondary import SecondaryBroker
-from sim.secondary_world import SecondaryHistory
-from sim.world import MS
+from sim.secondary.secondary_broker import SecondaryBroker
+from sim.secondary.secondary_world import SecondaryHistory
 
 
 class LaterStory(GroupStory, SecondaryHistory):

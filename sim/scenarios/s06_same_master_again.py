@@ -5,9 +5,9 @@ Expected: the epoch's entry is durable before anything of that epoch, and follow
 
 from collections.abc import Iterator
 
+from sim.kernel.world import MS
 from sim.scenarios.script import Missed, Step
 from sim.scenarios.story import Story as Base
-from sim.world import MS
 
 
 class Story(Base):

@@ -9,10 +9,10 @@ from dataclasses import replace
 from random import Random
 
 from epochmq.replication.frames import Hello, encode_ack, encode_hello
-from sim.brokers import accept_link
-from sim.host import Host
-from sim.net import Ends, Stream
-from sim.plan import Plan
+from sim.group.brokers import accept_link
+from sim.kernel.host import Host
+from sim.kernel.net import Ends, Stream
+from sim.kernel.plan import Plan
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
 

@@ -6,9 +6,9 @@ is waited for.
 
 from collections.abc import Iterator
 
+from sim.kernel.world import MS
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.world import MS
 
 
 class Story(Base):

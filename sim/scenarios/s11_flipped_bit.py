@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from epochmq.model.record import body_span
 from epochmq.store.store import Store
-from sim.host import Host
+from sim.kernel.host import Host
 from sim.scenarios.script import Missed, Step
 from sim.scenarios.story import Story as Base
 

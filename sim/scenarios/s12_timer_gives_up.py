@@ -7,9 +7,9 @@ delivers each message, none early, none lost; progress moves only when a deliver
 
 from collections.abc import Iterator
 
+from sim.kernel.world import MS
 from sim.scenarios.later_story import LaterStory
 from sim.scenarios.script import Step
-from sim.world import MS
 
 
 class Story(LaterStory):

@@ -9,9 +9,9 @@ comes to its end.
 from collections.abc import Iterator
 from random import Random
 
+from sim.kernel.world import MS
 from sim.scenarios.later_story import LaterStory
 from sim.scenarios.script import Step
-from sim.world import MS
 
 
 class Story(LaterStory):

@@ -9,9 +9,9 @@ copies nothing older from it.
 from collections.abc import Iterator
 from random import Random
 
+from sim.kernel.world import MS
 from sim.scenarios.acting_story import ActingStory
 from sim.scenarios.script import Step
-from sim.world import MS
 
 
 class Story(ActingStory):

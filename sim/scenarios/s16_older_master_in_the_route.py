@@ -11,11 +11,11 @@ from epochmq.base.errors import Refused
 from epochmq.model.data_version import DataVersion
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.nameserver.route_table import Registration, RouteTable
-from sim.checkers.inv_34 import OneRoute
-from sim.host import Host
-from sim.net import Net
-from sim.plan import Plan
-from sim.world import MS, SECOND, World
+from sim.kernel.host import Host
+from sim.kernel.net import Net
+from sim.kernel.plan import Plan
+from sim.kernel.world import MS, SECOND, World
+from sim.locks.inv_34 import OneRoute
 
 BROKERS = 3
 MASTERS = 12

@@ -7,13 +7,13 @@ then the longest log, then the lower id; equals are not dropped.
 import msgspec
 
 from epochmq.controller.machine import Machine
-from sim.checkers.base import Checker
-from sim.controller_world import ControllerHistory
-from sim.host import Host
-from sim.light import LightBroker
-from sim.plan import Plan
-from sim.violation import Violation
-from sim.world import World
+from sim.controller.controller_world import ControllerHistory
+from sim.controller.light_broker import LightBroker
+from sim.kernel.checker import Checker
+from sim.kernel.host import Host
+from sim.kernel.plan import Plan
+from sim.kernel.violation import Violation
+from sim.kernel.world import World
 
 STEPS = (0, 1, (1 << 31) - 1, 1 << 31, (1 << 31) + 1, 1 << 32, 3 << 30)
 

@@ -7,9 +7,9 @@ what it had acknowledged, before the controllers know what was lost.
 
 from collections.abc import Iterator
 
+from sim.kernel.world import MS
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.world import MS
 
 
 class Story(Base):

@@ -6,10 +6,10 @@ leased; the epoch stays, whether the leader dies or all controllers restart at o
 
 from collections.abc import Iterator
 
-from sim.controllers import ControllerProcess
+from sim.controller.controllers import ControllerProcess
+from sim.kernel.violation import Violation
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.violation import Violation
 
 
 class Story(Base):

@@ -5,11 +5,11 @@ Expected: the second living process is refused, and the group goes on without it
 
 from collections.abc import Iterator
 
-from sim.brokers import Broker
-from sim.plan import Plan
+from sim.group.brokers import Broker
+from sim.kernel.plan import Plan
+from sim.kernel.violation import Violation
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.violation import Violation
 
 
 class Gone:

@@ -6,9 +6,9 @@ and go on with a higher epoch; nothing acknowledged is lost.
 
 from collections.abc import Iterator
 
+from sim.kernel.violation import Violation
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.violation import Violation
 
 
 class Story(Base):

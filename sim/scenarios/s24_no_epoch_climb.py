@@ -5,9 +5,9 @@ Expected: the epoch rises when a master is named and never else; who returns is 
 
 from collections.abc import Iterator
 
+from sim.kernel.violation import Violation
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.violation import Violation
 
 
 class Story(Base):

@@ -6,10 +6,10 @@ epoch in the name.
 
 from collections.abc import Iterator
 
-from sim.checkers.inv_10 import span
+from sim.kernel.violation import Violation
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.violation import Violation
+from sim.store.store_shell import log_span
 
 
 class Story(Base):
@@ -24,7 +24,7 @@ class Story(Base):
         yield lambda: self.is_master(*self.others(a))
         store = self.broker(a).store
         confirmed, end = store.pointers.confirmed, store.pointers.appended
-        tail = span(store, confirmed, end)
+        tail = log_span(store, confirmed, end)
         yield self.noise(20, 100)
         before = self.world.marks["covered.truncated"]
         self.mend()

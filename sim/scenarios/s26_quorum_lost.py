@@ -6,10 +6,10 @@ stops them. The master dies meanwhile; when controllers return another goes on a
 
 from collections.abc import Iterator
 
+from sim.kernel.violation import Violation
+from sim.kernel.world import MS
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.violation import Violation
-from sim.world import MS
 
 
 class Story(Base):

@@ -7,10 +7,10 @@ acknowledged until it left, however late the old master says so; paused, it may 
 from collections.abc import Iterator
 from random import Random
 
+from sim.kernel.violation import Violation
+from sim.kernel.world import MS
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.violation import Violation
-from sim.world import MS
 
 
 class Story(Base):

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from sim.clients import Client
+from sim.group.clients import Client
+from sim.kernel.world import MS
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.world import MS
 
 
 class Story(Base):

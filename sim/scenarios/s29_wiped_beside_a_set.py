@@ -7,11 +7,11 @@ whoever is elected holds what was acknowledged meanwhile.
 
 from collections.abc import Iterator
 
-from sim.clients import Client
-from sim.controllers import ControllerProcess
+from sim.controller.controllers import ControllerProcess
+from sim.group.clients import Client
+from sim.kernel.world import MS
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.world import MS
 
 
 class Story(Base):

@@ -7,10 +7,10 @@ is waited for until it returns. Expected: the set's epoch moves, and messages go
 
 from collections.abc import Iterator
 
+from sim.kernel.violation import Violation
+from sim.kernel.world import MS
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.violation import Violation
-from sim.world import MS
 
 
 class Story(Base):

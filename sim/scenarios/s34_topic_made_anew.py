@@ -11,15 +11,15 @@ from functools import partial
 from random import Random
 
 from epochmq.client.core.pop_state import NORMAL, RETRY_V1, RETRY_V2, retry_topic_of
-from sim.anew import ANEW, CONSUMERS, AnewClient, MadeAnew
-from sim.checkers.base import Checker
-from sim.clients import Client
-from sim.host import Host
+from sim.group.clients import Client
+from sim.kernel.checker import Checker
+from sim.kernel.host import Host
+from sim.kernel.workload import QUEUES
+from sim.kernel.world import MS
 from sim.scenarios.later_story import LaterStory
+from sim.scenarios.recreated_topic import ANEW, CONSUMERS, AnewClient, MadeAnew
 from sim.scenarios.script import Missed, Step
-from sim.secondary import SecondaryBroker
-from sim.workload import QUEUES
-from sim.world import MS
+from sim.secondary.secondary_broker import SecondaryBroker
 
 KINDS = ("plain", "plain", "plain", "level", "timer", "half")
 COPIED_US = 500 * MS

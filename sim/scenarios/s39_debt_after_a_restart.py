@@ -11,10 +11,10 @@ from typing import Any
 
 from epochmq.broker.serving.roles import Role
 from epochmq.wire import json_tolerant
-from sim.checkers.inv_29 import Rows, lower
+from sim.acting.inv_29 import Rows, lower
+from sim.kernel.violation import Violation
 from sim.scenarios.acting_story import ActingStory
 from sim.scenarios.script import Step
-from sim.violation import Violation
 
 FILE = "config/consumerOffset.json"
 

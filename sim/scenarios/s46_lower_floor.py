@@ -8,9 +8,9 @@ lacks what it acknowledged alone.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from sim.kernel.violation import Violation
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.violation import Violation
 
 
 class Story(Base):

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
-from sim.checkers.inv_10 import span
-from sim.controllers import ControllerProcess
-from sim.member import CLUSTER, GROUP
+from sim.controller.controllers import ControllerProcess
+from sim.controller.member import CLUSTER, GROUP
+from sim.kernel.violation import Violation
+from sim.kernel.world import MS
 from sim.scenarios.script import Step
 from sim.scenarios.story import Story as Base
-from sim.violation import Violation
-from sim.world import MS
+from sim.store.store_shell import log_span
 
 
 class Story(Base):
@@ -35,7 +35,7 @@ class Story(Base):
             yield from self.more_acked()
         store = self.broker(a).store
         confirmed = store.pointers.confirmed
-        tail = span(store, max(store.pointers.start, confirmed - 200), confirmed)
+        tail = log_span(store, max(store.pointers.start, confirmed - 200), confirmed)
         self.world.kill(self.host(a))
         self.world.kill(self.host(b))
         yield 100 * MS

@@ -8,7 +8,7 @@ replica counts until a newer set is seen; the set with it is committed, and it i
 from collections.abc import Iterator
 from random import Random
 
-from sim.controllers import ControllerProcess
+from sim.controller.controllers import ControllerProcess
 from sim.scenarios.script import Missed, Step
 from sim.scenarios.story import Story as Base
 

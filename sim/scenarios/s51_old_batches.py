@@ -8,7 +8,7 @@ nothing, so what was acknowledged in order, and copied by them, is not handed ou
 from collections.abc import Iterator
 
 from epochmq.broker.serving.roles import Role
-from sim.popping_world import PoppingHistory
+from sim.popping.popping_world import PoppingHistory
 from sim.scenarios.later_story import LaterStory
 from sim.scenarios.script import Step
 

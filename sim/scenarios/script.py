@@ -7,8 +7,8 @@ its condition is not met a story does not come about, which is marked and counte
 
 from collections.abc import Callable, Iterator
 
-from sim.host import Host
-from sim.world import MS, World
+from sim.kernel.host import Host
+from sim.kernel.world import MS, World
 
 Step = int | Callable[[], bool]
 

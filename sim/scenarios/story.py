@@ -4,15 +4,15 @@ from collections.abc import Callable
 from random import Random
 
 from epochmq.controller.controller_state import BrokerGroup
-from sim.brokers import Broker
-from sim.controller_world import controller_checkers
-from sim.controllers import ControllerProcess
-from sim.disk import SimDisk
-from sim.faults import Fault
-from sim.group_world import GroupHistory
-from sim.member import CLUSTER, GROUP
+from sim.controller.controller_world import controller_checkers
+from sim.controller.controllers import ControllerProcess
+from sim.controller.member import CLUSTER, GROUP
+from sim.group.brokers import Broker
+from sim.group.group_world import GroupHistory
+from sim.kernel.disk import SimDisk
+from sim.kernel.faults import Fault
+from sim.kernel.world import MS, SECOND
 from sim.scenarios.script import Missed, Scripted
-from sim.world import MS, SECOND
 
 PATIENCE_US = 8 * SECOND
 RAFT_RULES = ("INV-01", "INV-02", "INV-03", "INV-04", "INV-05")

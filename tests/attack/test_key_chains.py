@@ -2,7 +2,7 @@
 
 import time
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import HOST
 
 from epochmq.broker.consume.key_searches import STEP_ITEMS

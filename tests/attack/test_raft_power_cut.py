@@ -6,7 +6,7 @@ decided, and the group must go on with two of three nodes.
 """
 
 import pytest
-from sim.disk import PowerCut, SimDisk
+from sim.kernel.disk import PowerCut, SimDisk
 from tests.raft.cluster import Cluster
 
 from epochmq.raft.raft_node import Apply

@@ -5,7 +5,7 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.broker.delay.timers import TimerBroker
 
 from epochmq.broker.delay.timer_metrics import TimerMetrics

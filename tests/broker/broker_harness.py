@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.broker.fake_session import NoTransport
 
 from epochmq.broker.config.options import BrokerOptions

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from chaos import load
 from chaos.load import Book, Client
-from sim.oracle import Result
+from sim.kernel.oracle import Result
 
 from epochmq.base.errors import EpochError, NotReachable, Refused
 from epochmq.client.core.send_policy import SendStatus

@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.controller.world import World, options
 
 from epochmq.controller.server.controller_node import ControllerNode

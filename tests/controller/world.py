@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from sim.controllers import found_group
-from sim.disk import SimDisk
+from sim.controller.controllers import found_group
+from sim.kernel.disk import SimDisk
 
 from epochmq.controller.controller_effects import Dial, Notify, SendReply
 from epochmq.controller.controller_state import BrokerGroup

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 
 from epochmq.base.errors import EpochError
 from epochmq.base.safeguards import SAFE, Safeguards

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sim.disk import PowerCut, SimDisk
+from sim.kernel.disk import PowerCut, SimDisk
 
 from epochmq.base.errors import (
     DiskFull,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened
 
 from epochmq.base.safeguards import SAFE, Safeguards

@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from sim.disk import PLENTY
+from sim.kernel.disk import PLENTY
 
 from epochmq.base.safeguards import SAFE
 from epochmq.replication.ack_policy import AckStatus

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 
 from epochmq.replication.frames import (
     Ack,

@@ -52,7 +52,7 @@ def long_module(statements: int) -> str:
         ("runtime/a.py", "from epochmq.auth import users"),
         ("spark/a.py", "from epochmq.admin import cli"),
         ("store/a.py", "def late():\n    from epochmq.broker import roles"),
-        ("admin/a.py", "import sim.world"),
+        ("admin/a.py", "import sim.kernel.world"),
         ("admin/a.py", "from tests import helpers"),
         ("mystery/a.py", "x = 1"),
     ],
@@ -122,6 +122,15 @@ def test_folders_that_import_each_other_are_found(findings: Write) -> None:
     }
     found = rules(findings(files), "package-cycle")
     assert found == [module("store/high.py:1"), module("store/part/middle.py:1")]
+
+
+def test_folders_of_the_simulator_that_import_each_other_are_found(findings: Write) -> None:
+    files = {
+        "sim/kernel/world.py": "from sim.checkers.base import Checker",
+        "sim/checkers/base.py": "if TYPE_CHECKING:\n    from sim.kernel.world import World",
+    }
+    found = rules(findings(files), "package-cycle")
+    assert found == ["sim/checkers/base.py:2", "sim/kernel/world.py:1"]
 
 
 def test_a_diamond_is_no_cycle(findings: Write) -> None:

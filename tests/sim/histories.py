@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from sim.plan import Plan
-from sim.report import report
-from sim.seeds import chunks, history_seeds
-from sim.worlds import run
+from sim.kernel.plan import Plan
+from sim.tools.report import report
+from sim.tools.seeds import chunks, history_seeds
+from sim.tools.worlds import run
 from tests.tiers import FIRST_SEED, choose
 
 CHUNK = 25

@@ -4,11 +4,11 @@
 """
 
 import pytest
-from sim.ablate import ABLATIONS, Ablation, caught
-from sim.mutants import ACTING_MUTANTS, MUTANTS, REPLICATION_MUTANTS
-from sim.plan import SWITCHES
-from sim.report import report
-from sim.worlds import run
+from sim.kernel.mutants import ACTING_MUTANTS, MUTANTS, REPLICATION_MUTANTS
+from sim.kernel.plan import SWITCHES
+from sim.tools.ablate import ABLATIONS, Ablation, caught
+from sim.tools.report import report
+from sim.tools.worlds import run
 
 HERE = [ablation for ablation in ABLATIONS if ablation.world != "raft"]
 

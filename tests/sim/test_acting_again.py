@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from sim.acting_clients import Queue
-from sim.acting_world import ActingHistory
-from sim.checkers.acting_again import Again
-from sim.plan import Plan
-from sim.violation import Violation
-from sim.workload import TOPICS
+from sim.acting.acting_again import Again
+from sim.acting.acting_clients import Queue
+from sim.acting.acting_world import ActingHistory
+from sim.kernel.plan import Plan
+from sim.kernel.violation import Violation
+from sim.kernel.workload import TOPICS
 
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.pop.pop_records import CheckPoint, check_point_draft

@@ -1,7 +1,7 @@
 import pytest
-from sim.acting_book import Book
-from sim.acting_clients import Queue
-from sim.violation import Violation
+from sim.acting.acting_book import Book
+from sim.acting.acting_clients import Queue
+from sim.kernel.violation import Violation
 
 QUEUE = Queue("a", "T0", 0)
 

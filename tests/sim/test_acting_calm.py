@@ -4,10 +4,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sim.acting_calm import GRACE_US, Calm
-from sim.acting_world import ActingHistory
-from sim.plan import Plan
-from sim.world import SECOND
+from sim.acting.acting_calm import GRACE_US, Calm
+from sim.acting.acting_world import ActingHistory
+from sim.kernel.plan import Plan
+from sim.kernel.world import SECOND
 
 from epochmq.broker.serving.roles import Role
 

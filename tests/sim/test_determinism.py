@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from sim.plan import Plan
-from sim.worlds import MODULES, run
+from sim.kernel.plan import Plan
+from sim.tools.worlds import MODULES, run
 from tests.tiers import choose
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ def test_a_seed_twice_in_one_process(world: str) -> None:
 def test_two_interpreters_with_other_hashes_agree() -> None:
     count = choose(sample=1, soak=12)
     code = (
-        "from sim.plan import Plan; from sim.worlds import run\n"
+        "from sim.kernel.plan import Plan; from sim.tools.worlds import run\n"
         f"for world in {WORLDS!r}:\n"
         f"    for seed in range({count}): print(world, seed, run(Plan(world, seed)).digest)\n"
         "told = [('group', 'S05'), *(('acting', name) for name in ('S31', 'S32', 'S33'))]\n"

@@ -1,7 +1,7 @@
 """The simulated disk loses what a real one may lose, and nothing else."""
 
 import pytest
-from sim.disk import BLOCK, PowerCut, SimDisk
+from sim.kernel.disk import BLOCK, PowerCut, SimDisk
 
 from epochmq.base.errors import DiskFailed, DiskFull, StoreInUse, SyncFailed, UsageError
 

@@ -1,9 +1,9 @@
 """Each fault does what its name says and is taken back."""
 
 import pytest
-from sim.faults import Fault, Injector
-from sim.net import Net
-from sim.world import MS, SECOND, World
+from sim.kernel.faults import Fault, Injector
+from sim.kernel.net import Net
+from sim.kernel.world import MS, SECOND, World
 from tests.sim.test_world import Idle
 
 from epochmq.base.errors import DiskFull, SyncFailed

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sim.faults import Fault
-from sim.hard_world import HardInjector, HardWorld
-from sim.host import Host
-from sim.net import Net
-from sim.world import MS
+from sim.hard.hard_world import HardInjector, HardWorld
+from sim.kernel.faults import Fault
+from sim.kernel.host import Host
+from sim.kernel.net import Net
+from sim.kernel.world import MS
 
 
 def idle(_host: Host) -> Any:

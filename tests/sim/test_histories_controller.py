@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from sim.cluster import CONTROLLER_KINDS as KINDS
+from sim.controller.cluster import CONTROLLER_KINDS as KINDS
 from tests.sim.histories import name, play_all, seed_chunks
 from tests.tiers import choose
 

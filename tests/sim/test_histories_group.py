@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from sim.group_world import KINDS
+from sim.group.group_world import KINDS
 from tests.sim.histories import name, play_all, seed_chunks
 from tests.tiers import choose
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from sim.hard_world import WIPES
+from sim.hard.hard_world import WIPES
 from tests.sim.histories import name, play_all, seed_chunks
 from tests.tiers import choose
 

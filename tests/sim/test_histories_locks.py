@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from sim.locks_world import KINDS
+from sim.locks.locks_world import KINDS
 from tests.sim.histories import name, play_all, seed_chunks
 from tests.tiers import choose
 

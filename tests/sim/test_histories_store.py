@@ -1,7 +1,7 @@
 """Random histories of one store under crashes, and every crash point of short scripts."""
 
 import pytest
-from sim.store_sweep import sweep
+from sim.store.store_sweep import sweep
 from tests.sim.histories import name, play_all, seed_chunks
 from tests.tiers import FIRST_SEED, choose
 

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sim.checkers.inv_27 import LATE_MS, STAND_MS, Delayed, Due, due_in_level
-from sim.oracle import Oracle
-from sim.violation import Violation
+from sim.kernel.oracle import Oracle
+from sim.kernel.violation import Violation
+from sim.secondary.inv_27 import LATE_MS, STAND_MS, Delayed, Due, due_in_level
 from tests.broker.broker_harness import WALL, BrokerHarness, send
 
 DELAY_MS = 1_000

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sim.acting import BrokerProcess
-from sim.checkers.inv_29 import OffsetsStay
-from sim.violation import Violation
-from sim.world import MS, World
+from sim.acting.acting_broker import BrokerProcess
+from sim.acting.inv_29 import OffsetsStay
+from sim.kernel.violation import Violation
+from sim.kernel.world import MS, World
 
 from epochmq.broker.consume.consumer_offsets import ConsumerOffsets
 from epochmq.broker.group.metadata_sync import CopiedTable, FetchTable

@@ -5,14 +5,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from sim.host import Host
-from sim.loop import PRUNE, SimLoop
-from sim.net import Net
-from sim.plan import Plan
-from sim.runtime_patches import SimSockets, SimThread, led_here, loop_here
-from sim.violation import Violation
-from sim.world import MS, SECOND, World
-from sim.worlds import run
+from sim.kernel.host import Host
+from sim.kernel.loop import PRUNE, SimLoop
+from sim.kernel.net import Net
+from sim.kernel.plan import Plan
+from sim.kernel.runtime_patches import SimSockets, SimThread, led_here, loop_here
+from sim.kernel.violation import Violation
+from sim.kernel.world import MS, SECOND, World
+from sim.tools.worlds import run
 
 from epochmq.broker.server import broker_server as broker_service
 

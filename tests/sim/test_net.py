@@ -1,8 +1,8 @@
 """Messages get lost, streams keep order; cuts hold and release; resets tell of dead processes."""
 
-from sim.host import Host
-from sim.net import Ends, Net, Stream, Weather
-from sim.world import SECOND, World
+from sim.kernel.host import Host
+from sim.kernel.net import Ends, Net, Stream, Weather
+from sim.kernel.world import SECOND, World
 from tests.sim.test_world import Idle
 
 
@@ -131,7 +131,7 @@ def test_a_machine_goes_on_sending_for_a_killed_process_but_not_without_power() 
 
 
 def test_nothing_arrives_over_a_stream_that_broke_or_was_closed() -> None:
-    """Signals too: requests and answers of `sim.rpc` travel as those."""
+    """Signals too: requests and answers of `sim.kernel.rpc` travel as those."""
     for end in (0, 1):
         world, net, _a, _b, pair = joined()
         stream, heard = pair.streams[0], []

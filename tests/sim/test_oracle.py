@@ -1,8 +1,8 @@
 """The clients' book tells loss, phantoms, two places and broken order apart."""
 
 import pytest
-from sim.oracle import Delivery, Oracle, Result
-from sim.violation import Violation
+from sim.kernel.oracle import Delivery, Oracle, Result
+from sim.kernel.violation import Violation
 
 QUEUE = ("T", 0)
 

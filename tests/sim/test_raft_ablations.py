@@ -4,9 +4,9 @@ With all safeguards on, the histories of `test_histories_raft.py` are clean.
 """
 
 import pytest
-from sim.ablate import RAFT, Ablation, caught
-from sim.report import report
-from sim.worlds import run
+from sim.tools.ablate import RAFT, Ablation, caught
+from sim.tools.report import report
+from sim.tools.worlds import run
 
 
 @pytest.mark.parametrize("ablation", RAFT, ids=lambda ablation: ablation.switch)

@@ -1,10 +1,10 @@
 """Who hears no majority must not lead: time that it stands still is not time to notice it."""
 
 import pytest
-from sim.plan import Plan
-from sim.raft_world import RaftHistory, RaftProcess
-from sim.violation import Violation
-from sim.world import MS, SECOND
+from sim.kernel.plan import Plan
+from sim.kernel.violation import Violation
+from sim.kernel.world import MS, SECOND
+from sim.raft.raft_world import RaftHistory, RaftProcess
 
 
 def cut_off_leader(*off: str) -> tuple[RaftHistory, RaftProcess]:

@@ -4,10 +4,10 @@ import os
 import subprocess
 import sys
 
-from sim.campaign import Summary
-from sim.plan import Plan
-from sim.raft_world import KINDS, RaftHistory
-from sim.worlds import run
+from sim.kernel.plan import Plan
+from sim.raft.raft_world import KINDS, RaftHistory
+from sim.tools.campaign import Summary
+from sim.tools.worlds import run
 
 COVERED = (
     "elected",
@@ -21,7 +21,7 @@ COVERED = (
     "lost_disk",
 )
 PATH = os.pathsep.join(sys.path)
-HASHES = "from sim.plan import Plan; from sim.worlds import run\n" + (
+HASHES = "from sim.kernel.plan import Plan; from sim.tools.worlds import run\n" + (
     "print([run(Plan('raft', seed)).digest for seed in range(6)])"
 )
 

@@ -1,9 +1,9 @@
 """Calls are answered, time out in a cut, and fail at once when the process is gone."""
 
-from sim.host import Host
-from sim.net import Net
-from sim.rpc import Rpc, Session
-from sim.world import MS, SECOND, World
+from sim.kernel.host import Host
+from sim.kernel.net import Net
+from sim.kernel.rpc import Rpc, Session
+from sim.kernel.world import MS, SECOND, World
 
 from epochmq.wire.command import Command, Reply, request
 

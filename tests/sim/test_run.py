@@ -12,12 +12,12 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
-from sim.plan import Plan
-from sim.report import report
-from sim.run import play
-from sim.shrink import shrink
-from sim.tripwires import Tripped, armed
-from sim.violation import Violation
+from sim.kernel.plan import Plan
+from sim.kernel.run import play
+from sim.kernel.tripwires import Tripped, armed
+from sim.kernel.violation import Violation
+from sim.tools.report import report
+from sim.tools.shrink import shrink
 from tests.sim.toy import Toy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +35,8 @@ def test_a_seed_twice_is_one_history() -> None:
 
 def test_two_interpreters_agree() -> None:
     code = (
-        "from sim.run import play; from sim.plan import Plan; from tests.sim.toy import Toy\n"
+        "from sim.kernel.run import play; from sim.kernel.plan import Plan\n"
+        "from tests.sim.toy import Toy\n"
         "for seed in range(50): print(play(Plan('toy', seed), Toy).digest)"
     )
     outputs = set()

@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
-from sim.plan import Plan
-from sim.report import report
+from sim.kernel.plan import Plan
 from sim.scenarios.index import listing, names
-from sim.worlds import run
+from sim.tools.report import report
+from sim.tools.worlds import run
 from tests.tiers import choose
 
 SEEDS = choose(sample=4, soak=20)

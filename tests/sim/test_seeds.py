@@ -1,7 +1,7 @@
 """The sample of histories is the same each time, and has every seed that failed once."""
 
-from sim import seeds
-from sim.seeds import chunks, history_seeds
+from sim.tools import seeds
+from sim.tools.seeds import chunks, history_seeds
 
 
 def test_the_sample_is_the_same_each_time() -> None:

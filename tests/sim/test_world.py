@@ -1,11 +1,11 @@
 """Order, incarnations, pauses, timers and clocks of the simulated world."""
 
 import pytest
-from sim.clocks import BOOT_MS, WALL_MS, HostClock
-from sim.host import Host
-from sim.streams import SeededRng, Streams
-from sim.violation import Violation
-from sim.world import MS, SECOND, World
+from sim.kernel.clocks import BOOT_MS, WALL_MS, HostClock
+from sim.kernel.host import Host
+from sim.kernel.streams import SeededRng, Streams
+from sim.kernel.violation import Violation
+from sim.kernel.world import MS, SECOND, World
 
 from epochmq.base.errors import DiskFull
 
@@ -116,7 +116,7 @@ def test_a_host_that_cannot_start_tries_again() -> None:
 
 
 def test_a_livelock_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim.world.EVENTS_MAX", 100)
+    monkeypatch.setattr("sim.kernel.world.EVENTS_MAX", 100)
     world = World(1)
 
     def again() -> None:

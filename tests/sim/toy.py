@@ -1,12 +1,12 @@
 """A toy world: hosts that count each other's pings and keep the count on disk."""
 
-from sim.checkers.base import Checker
-from sim.faults import Injector, Swarm
-from sim.host import Host
-from sim.net import Net
-from sim.plan import Plan
-from sim.violation import Violation
-from sim.world import MS, SECOND, World
+from sim.kernel.checker import Checker
+from sim.kernel.faults import Injector, Swarm
+from sim.kernel.host import Host
+from sim.kernel.net import Net
+from sim.kernel.plan import Plan
+from sim.kernel.violation import Violation
+from sim.kernel.world import MS, SECOND, World
 
 
 class Counter:

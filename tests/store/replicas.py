@@ -3,7 +3,7 @@
 from dataclasses import replace
 from random import Random
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL, TOPICS, draft, has_batch_queues
 
 from epochmq.base.safeguards import SAFE, Safeguards

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL
 
 from epochmq.model.record import MAGIC_BLANK, decode

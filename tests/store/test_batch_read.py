@@ -5,7 +5,7 @@ from random import Random
 
 import msgspec
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL, draft, has_batch_queues, inner_batch
 
 from epochmq.base.errors import StoreDamaged

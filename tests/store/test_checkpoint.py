@@ -1,7 +1,7 @@
 """The checkpoint file's bytes, and that it claims nothing new after a clock went back."""
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 
 from epochmq.base.errors import StoreDamaged
 from epochmq.store.checkpoint import Checkpoint, WriterMark, stored_confirm, stored_mark

@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL, World, draft
 
 from epochmq.store.checksums import FOLDER, BlockVerdict

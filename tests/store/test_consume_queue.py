@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 
 from epochmq.base.errors import StoreDamaged
 from epochmq.store.consume_queue import KEEP_UNITS, ConsumeQueue

@@ -6,7 +6,7 @@ from random import Random
 
 import msgspec
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import (
     BATCH_TOPICS,
     BOOT,

@@ -1,7 +1,7 @@
 """Deriving queues and keys again from records."""
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import SMALL
 
 from epochmq.model.tags import java_hash

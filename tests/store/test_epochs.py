@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sim.disk import PowerCut, SimDisk
+from sim.kernel.disk import PowerCut, SimDisk
 
 from epochmq.base.limits import EPOCHS_SENT_MAX
 from epochmq.model.crc import crc32

@@ -1,6 +1,6 @@
 """Sync points and their waiters."""
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import SMALL
 
 from epochmq.store.commit_log import CommitLog

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from sim.disk import BLOCK, SimDisk
+from sim.kernel.disk import BLOCK, SimDisk
 from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened, ship
 from tests.store.world import draft
 

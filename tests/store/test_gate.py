@@ -1,6 +1,6 @@
 """When writes are refused, and when they are taken again."""
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 
 from epochmq.base.errors import DiskFailed, DiskFull, OutOfResources
 from epochmq.store.draft import PutStatus

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.replicas import REPLICATED, WALL, fill, opened
 from tests.store.world import draft
 

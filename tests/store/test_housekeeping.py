@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL
 
 from epochmq.base.errors import DiskFull

@@ -1,7 +1,7 @@
 """An index file's bytes are upstream's."""
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 
 from epochmq.base.errors import StoreDamaged
 from epochmq.model.tags import java_hash

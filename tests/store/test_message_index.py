@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import SMALL
 
 from epochmq.store.message_index import FOLDER, Index

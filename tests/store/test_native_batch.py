@@ -5,7 +5,7 @@ from itertools import product
 from random import Random
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.native.fuzz import HOST, a_body
 from tests.store.world import SMALL
 

@@ -1,7 +1,7 @@
 """Where the native code makes messages from records, and where it makes none."""
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.broker.broker_harness import SMALL, WALL
 from tests.store.test_remake import HOST, place, put
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.native import fuzz
 from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened, ship
 from tests.store.world import HOST, has_batch_queues

@@ -1,7 +1,7 @@
 """Few descriptors for many files."""
 
 import pytest
-from sim.disk import SimDisk, SimFile
+from sim.kernel.disk import SimDisk, SimFile
 
 from epochmq.base.errors import OutOfResources
 from epochmq.store.queue_files import QueueFiles

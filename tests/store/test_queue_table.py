@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import SMALL
 
 from epochmq.store.consume_queue import ConsumeQueue

@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL
 
 from epochmq.model.record import HEAD, MAGIC_V1, decode

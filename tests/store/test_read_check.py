@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from sim.disk import SimDisk, SimFile
+from sim.kernel.disk import SimDisk, SimFile
 from tests.store.world import HOST, SMALL, has_batch_queues, inner_batch
 
 from epochmq.base.errors import DiskFailed

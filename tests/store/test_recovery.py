@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL, everything
 
 from epochmq.base.errors import DiskFull, SyncFailed

@@ -1,7 +1,7 @@
 """Messages made anew from their records: which ones, their drafts, topics that come and go."""
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.broker.broker_harness import SMALL, WALL
 
 from epochmq.model import record

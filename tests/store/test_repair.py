@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from sim.disk import PowerCut, SimDisk
+from sim.kernel.disk import PowerCut, SimDisk
 from tests.store.test_damage import BOOT, OPTIONS, WALL, filled, flip, messages
 from tests.store.world import HOST, has_batch_queues
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
-from sim.disk import PowerCut, SimDisk
+from sim.kernel.disk import PowerCut, SimDisk
 from tests.store.replicas import REPLICATED, WALL, log_bytes, opened
 from tests.store.world import draft, everything, state
 from tests.tiers import choose

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.replicas import REPLICATED, WALL, log_bytes, opened
 from tests.store.world import draft, everything
 

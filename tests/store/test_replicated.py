@@ -1,7 +1,7 @@
 """Raw bytes in and out, confirmation, cutting, switching: `Store` as replication uses it."""
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened, ship, shown
 from tests.store.world import everything
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sim.disk import BLOCK, SimDisk
+from sim.kernel.disk import BLOCK, SimDisk
 from tests.store.world import HOST, SMALL, World, everything
 
 from epochmq.store.draft import Draft

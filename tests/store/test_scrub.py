@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened, ship
 
 from epochmq.base.errors import DiskFailed

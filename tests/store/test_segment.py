@@ -1,7 +1,7 @@
 """One log file."""
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import SMALL
 
 from epochmq.base.errors import SyncFailed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.replicas import WALL, opened, ship
 from tests.store.test_replica_machine import Known, ReplicaMachine
 from tests.store.world import SMALL, TOPICS, draft, everything

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from sim.disk import BLOCK, SimDisk, SimFile
+from sim.kernel.disk import BLOCK, SimDisk, SimFile
 from tests.store.world import HOST, SMALL
 
 from epochmq.base.errors import DiskFailed, StoreDamaged, StoreInUse, SyncFailed

@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from sim.disk import PowerCut, SimDisk
+from sim.kernel.disk import PowerCut, SimDisk
 from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened, shown
 from tests.store.world import draft, everything, state
 

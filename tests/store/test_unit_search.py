@@ -5,7 +5,7 @@ from functools import partial
 from random import Random
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL, draft
 
 from epochmq.store import unit_search

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL, draft
 
 from epochmq.store.draft import UNIT

@@ -1,6 +1,6 @@
 """The offline check finds what it must and praises what is sound."""
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL
 
 from epochmq.store.draft import Draft

@@ -1,6 +1,6 @@
 """Queue ends are shown with the log position they belong to."""
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.draft import UNIT

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 import msgspec
-from sim.disk import PowerCut, SimDisk
+from sim.kernel.disk import PowerCut, SimDisk
 
 from epochmq.model.record import decode, properties_at, sys_flag_at
 from epochmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP

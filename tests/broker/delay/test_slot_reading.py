@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 
 from epochmq.broker.delay.slot_reading import SlotReading
 from epochmq.store.timer.timer_files import SlotLink, TimerFiles

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.broker.broker_harness import BrokerHarness, send
 
 from epochmq.broker.delay.timer_service import TimerService

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.broker.become import become
 from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.requests.helpers import answer

@@ -1,7 +1,7 @@
 """A replica copies its master's tables: a master node answers a replica node, by hand."""
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.broker.become import become
 from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.requests.helpers import call

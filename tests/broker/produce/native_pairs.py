@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.broker.broker_harness import BrokerHarness
 
 from epochmq.base.errors import PeerError

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 
 from epochmq.base.errors import DiskFull
 from epochmq.broker.state.groups import GroupTable

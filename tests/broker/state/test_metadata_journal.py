@@ -6,7 +6,7 @@ from contextlib import suppress
 from random import Random
 
 import pytest
-from sim.disk import PowerCut, SimDisk
+from sim.kernel.disk import PowerCut, SimDisk
 
 from epochmq.base.errors import EnvironmentFault, StoreDamaged
 from epochmq.broker.state.groups import GroupTable

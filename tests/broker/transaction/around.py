@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.broker.broker_harness import BrokerHarness, Client, ext, send
 
 from epochmq.broker.consume.client_tables import ClientMember

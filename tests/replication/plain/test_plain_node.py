@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.replicas import fill, log_bytes, opened
 from tests.store.world import SMALL
 

@@ -5,7 +5,7 @@ import gc
 from pathlib import Path
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL
 
 from epochmq.store.native import library

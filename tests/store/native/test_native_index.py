@@ -5,7 +5,7 @@ from struct import pack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 
 from epochmq.store.index_file import IndexFile
 from epochmq.store.native import library

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sim.disk import PowerCut, SimDisk
+from sim.kernel.disk import PowerCut, SimDisk
 
 from epochmq.store.timer.timer_files import SlotLink, TimerFiles
 from epochmq.store.timer.timer_log import FOLDER, TimerLog

@@ -1,7 +1,7 @@
 """The files of the timer log: places, blanks, cuts, gaps."""
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 
 from epochmq.store.timer.timer_log import FOLDER, TimerLog
 from epochmq.store.timer.wheel import BLANK, BLANK_MAGIC, TimerDamaged

@@ -1,7 +1,7 @@
 """The ring of slots."""
 
 import pytest
-from sim.disk import SimDisk
+from sim.kernel.disk import SimDisk
 
 from epochmq.store.timer.wheel import FILE, TimerDamaged, TimerSlot, Wheel
 

@@ -78,15 +78,14 @@ def spark_session(
     builder = builder.remote(url) if remote else tune(builder, master=url)
     for key, value in {**QUIET, **(conf or {})}.items():
         builder = builder.config(key, value)
-    with translated():
-        with tempfile.TemporaryDirectory(prefix="epochmq-") as place:
-            session = builder.getOrCreate() if remote else begun(builder)
-            try:
-                if not remote and (conf or {}).get(PACKAGE) != INSTALLED:
-                    send_package(session, Path(place))
-                yield session
-            finally:
-                session.stop()
+    with translated(), tempfile.TemporaryDirectory(prefix="epochmq-") as place:
+        session = builder.getOrCreate() if remote else begun(builder)
+        try:
+            if not remote and (conf or {}).get(PACKAGE) != INSTALLED:
+                send_package(session, Path(place))
+            yield session
+        finally:
+            session.stop()
 
 
 def send_package(session: Any, place: Path) -> None:

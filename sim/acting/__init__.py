@@ -1,0 +1,1 @@
+"""The world of acting masters, and its checkers."""

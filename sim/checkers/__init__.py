@@ -1,1 +1,0 @@
-"""One file an invariant; the law is docs/INVARIANTS.md."""

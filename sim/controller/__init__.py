@@ -1,0 +1,1 @@
+"""The world of controllers and brokers without logs, and its checkers."""

@@ -1,0 +1,1 @@
+"""The world of broker groups in controller mode, and its checkers."""

@@ -1,0 +1,1 @@
+"""The acting world with disks that fail."""

@@ -1,0 +1,1 @@
+"""The simulated machines, network, time and disks, and how a history is played."""

@@ -1,0 +1,1 @@
+"""The world of queue locks and name servers, and its checkers."""

@@ -1,0 +1,1 @@
+"""The world of ordered POP, and its checker."""

@@ -1,0 +1,1 @@
+"""The world of Raft groups, and its checkers."""

@@ -1,0 +1,1 @@
+"""The world of delayed, transactional and POP messages, and its checkers."""

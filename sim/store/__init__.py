@@ -1,0 +1,1 @@
+"""The world of one store, and its checkers."""

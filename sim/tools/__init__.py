@@ -1,0 +1,1 @@
+"""Campaigns, shrinking, ablations and reports."""
