@@ -15,8 +15,8 @@ import numpy as np
 from epochmq.model import record
 from epochmq.model.host import pack
 from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_ZLIB, TX_PREPARED
+from epochmq.native.library import which
 from epochmq.spark.decode import Decoder, chase
-from epochmq.store.native.library import which
 
 RECORDS = 60_000
 PIECES_MIB = (2, 8)

@@ -22,7 +22,7 @@ from bench.load import CACHE, HERE, Figures
 from bench.rows import Row
 
 NATIVE = HERE.parent / "src" / "epochmq" / "store" / "native"
-SOURCES = ("crc.c", "text.c", "json.c")
+SOURCES = ("crc.c", "properties.c", "json.c")
 
 
 def table(runs: int, seconds: float) -> str:

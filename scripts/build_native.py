@@ -1,4 +1,4 @@
-"""Compiles the optional native append (src/epochmq/store/native/*.c) when there is a C compiler.
+"""Compiles the optional native append (src/epochmq/native/*.c) when there is a C compiler.
 
     python scripts/build_native.py [--sanitize]
 
@@ -16,14 +16,14 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent.parent / "src" / "epochmq" / "store" / "native"
+FOLDER = Path(__file__).resolve().parent.parent / "src" / "epochmq" / "native"
 LIBRARY = FOLDER / "_native.so"
 FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=default"]
 SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
 def source_hash() -> str:
-    """As `epochmq.store.native.library.source_hash`, which compares it."""
+    """As `epochmq.native.library.source_hash`, which compares it."""
     files = sorted((*FOLDER.glob("*.c"), *FOLDER.glob("*.h")))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
@@ -83,7 +83,7 @@ else:
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
             """Called before files are collected."""
             if build() is None:
-                build_data["artifacts"].append("src/epochmq/store/native/_native.so")
+                build_data["artifacts"].append("src/epochmq/native/_native.so")
                 build_data["pure_python"] = False
                 system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
                 build_data["tag"] = f"py3-none-{system}"

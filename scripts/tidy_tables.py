@@ -7,6 +7,7 @@ from tidy_tree import EXAMPLES, PACKAGE
 LAYERS = {
     "base": 0,
     "model": 1,
+    "native": 1,  # plain bytes: it knows neither the store nor the wire
     **dict.fromkeys(("wire", "store", "raft"), 2),
     **dict.fromkeys(("replication", "auth", "runtime"), 3),
     **dict.fromkeys(("nameserver", "controller", "broker", "client"), 4),
@@ -103,7 +104,7 @@ IMPURE = {
     "mmap",
 }
 # Pages without a file are memory like any other; the one place that asks for them.
-PAGES = "store/native/memory.py"
+PAGES = "native/memory.py"
 # Nowhere in the product: each has been somebody's remote code execution.
 DANGEROUS = {
     "os.system",

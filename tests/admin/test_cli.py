@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from epochmq import __version__
 from epochmq.admin.cli import COMMANDS, SECTIONS, cli
-from epochmq.store.native import library
+from epochmq.native import library
 
 
 def test_every_command_stands_in_one_section() -> None:

@@ -10,9 +10,9 @@ import pytest
 from tests.store.world import HOST, SMALL
 
 from epochmq.model.record import decode_all
+from epochmq.native import library
 from epochmq.runtime.disk import RealDisk
 from epochmq.store.draft import Draft
-from epochmq.store.native import library
 from epochmq.store.read import GetStatus
 from epochmq.store.store import Store
 

@@ -212,7 +212,7 @@ def test_the_outside_world_is_found_outside_runtime(findings: Write, text: str) 
 
 def test_pages_without_a_file_are_asked_for_in_one_place(findings: Write) -> None:
     text = "import mmap\nx = mmap.mmap(-1, 9)"
-    found = findings({module("store/native/memory.py"): text, module("store/memory.py"): text})
+    found = findings({module("native/memory.py"): text, module("store/memory.py"): text})
     assert {path.split(":")[0] for path in rules(found, "impure")} == {module("store/memory.py")}
 
 

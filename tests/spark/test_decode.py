@@ -25,10 +25,10 @@ from tests.spark.records import (
 from epochmq.base.errors import UsageError
 from epochmq.model import record
 from epochmq.model.sys_flag import COMPRESSED, TX_PREPARED
+from epochmq.native.library import library, which
 from epochmq.spark import decode, decode_bodies, decode_columns
 from epochmq.spark.columns import NAMES
 from epochmq.spark.decode import CorruptRecord, Decoder
-from epochmq.store.native.library import library, which
 
 EVERYTHING = Decoder()
 

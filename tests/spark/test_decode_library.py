@@ -3,8 +3,8 @@
 import pytest
 
 from epochmq.base.errors import OurBug
+from epochmq.native import library
 from epochmq.spark import decode_native
-from epochmq.store.native import library
 
 native = library.library()
 pytestmark = pytest.mark.skipif(native is None, reason=library.which())

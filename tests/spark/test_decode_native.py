@@ -14,12 +14,12 @@ from tests.spark import records
 from tests.spark.records import BROKER, mutated, plain
 
 from epochmq.model import record
+from epochmq.native.library import library, which
 from epochmq.spark import columns, decode_columns, decode_heads, decode_native
 from epochmq.spark.decode import Decoder
 from epochmq.spark.decode_columns import TIME_MS_MAX, TIME_MS_MIN
 from epochmq.spark.decode_heads import follow
 from epochmq.spark.decode_native import ALL_OFFSETS, DecodedBatch, Whole
-from epochmq.store.native.library import library, which
 
 pytestmark = pytest.mark.skipif(library() is None, reason=which())
 KEPT_WHOLE = 1 << 7

@@ -11,8 +11,8 @@ from tests.spark import records
 from tests.spark.records import BROKER, plain
 
 from epochmq.model import properties as slow
+from epochmq.native.library import library, which
 from epochmq.spark.decode_native import Whole
-from epochmq.store.native.library import library, which
 
 pytestmark = pytest.mark.skipif(library() is None, reason=which())
 NAMES = {"TAGS": "tags", "KEYS": "keys", "UNIQ_KEY": "msgId"}

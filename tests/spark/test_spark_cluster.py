@@ -13,10 +13,10 @@ from epochmq.base.errors import NotFound, NotReachable, UsageError
 from epochmq.model import record
 from epochmq.model.message import Message
 from epochmq.model.topic import MessageQueue
+from epochmq.native.library import library
 from epochmq.spark.range_read import RawChunk
 from epochmq.spark.retry import DataLost, Lost
 from epochmq.spark.spark_cluster import Cluster
-from epochmq.store.native.library import library
 
 pytestmark = pytest.mark.process
 

@@ -6,10 +6,10 @@ import pytest
 from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL, draft
 
+from epochmq.native import library
 from epochmq.store.adjacent_records import AdjacentRecords
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.draft import PRE_BLANK, UNIT, UNIT_BYTES
-from epochmq.store.native import library
 from epochmq.store.store import Store
 
 WALL = 1_700_000_000_000

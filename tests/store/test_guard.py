@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from epochmq.store.native import library
+from epochmq.native import library
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason="no native code")
 

@@ -6,9 +6,9 @@ from sim.kernel.disk import SimDisk
 from tests.store.replicas import REPLICATED, WALL, fill, opened
 from tests.store.world import draft
 
+from epochmq.native.native_index import KEY_BYTES, PackedKeys, place_of
 from epochmq.store.draft import Appended
 from epochmq.store.held_keys import Staged, cut_rows, ready_rows, waiting_keys
-from epochmq.store.native.native_index import KEY_BYTES, PackedKeys, place_of
 
 
 def test_keys_follow_the_confirmed_offset() -> None:

@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 from sim.kernel.disk import SimDisk
-from tests.store.native.fuzz import HOST, a_body
+from tests.native.fuzz import HOST, a_body
 from tests.store.world import SMALL
 
 from epochmq.base.errors import HeaderError
 from epochmq.model import batch
 from epochmq.model.record import decode_all
+from epochmq.native import library
 from epochmq.store.draft import Draft
-from epochmq.store.native import library
 from epochmq.store.native_batch import CheckedBatch, Placed
 from epochmq.store.store import Store
 

@@ -7,7 +7,7 @@ from tests.store.test_remake import HOST, place, put
 
 from epochmq.model.host import pack
 from epochmq.model.names import TIMER_TOPIC
-from epochmq.store.native import library
+from epochmq.native import library
 from epochmq.store.native_messages import NativeMessages
 from epochmq.store.native_send import LEVELS
 from epochmq.store.options import StoreOptions

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sim.kernel.disk import SimDisk
-from tests.store.native import fuzz
+from tests.native import fuzz
 from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened, ship
 from tests.store.world import HOST, has_batch_queues
 
@@ -17,7 +17,7 @@ from epochmq.base.errors import PeerError
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.model.record import BLANK, MAGIC_BLANK, encode
 from epochmq.model.sys_flag import TX_COMMIT, TX_PREPARED, TX_ROLLBACK
-from epochmq.store.native import library
+from epochmq.native import library
 from epochmq.store.native_records import NativeRecords
 from epochmq.store.store import Store
 

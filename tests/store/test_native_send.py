@@ -3,10 +3,10 @@
 import ctypes
 
 import pytest
-from tests.store.native.fuzz import HOST
+from tests.native.fuzz import HOST
 
 from epochmq.model.record import decode_all
-from epochmq.store.native import library
+from epochmq.native import library
 from epochmq.store.native_send import MESSAGES_MAX, SendRun, SendTexts
 from epochmq.wire.frame import PREFIX
 from epochmq.wire.headers.fast_headers import decode_hot

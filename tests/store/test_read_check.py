@@ -12,9 +12,9 @@ from tests.store.world import HOST, SMALL, has_batch_queues, inner_batch
 from epochmq.base.errors import DiskFailed
 from epochmq.model.record import body_span, decode_all, offset_at
 from epochmq.model.tags import tags_code
+from epochmq.native import library
 from epochmq.runtime.disk import RealDisk
 from epochmq.store.draft import Draft
-from epochmq.store.native import library
 from epochmq.store.read import GetStatus
 from epochmq.store.store import Store
 

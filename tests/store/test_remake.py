@@ -7,8 +7,8 @@ from tests.broker.broker_harness import SMALL, WALL
 from epochmq.model import record
 from epochmq.model.host import pack
 from epochmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from epochmq.native import library
 from epochmq.store.draft import Appended, Draft
-from epochmq.store.native import library
 from epochmq.store.native_send import LEVELS, TIMED
 from epochmq.store.options import StoreOptions
 from epochmq.store.remake import QUEUES_LEAST, QUEUES_MAX

@@ -6,8 +6,8 @@ import pytest
 from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL, draft
 
+from epochmq.native import library
 from epochmq.store.draft import UNIT
-from epochmq.store.native import library
 from epochmq.store.store import Store
 from epochmq.store.units import NativeUnits
 

@@ -10,8 +10,8 @@ from epochmq.broker.delay.timed import waiting
 from epochmq.model import record
 from epochmq.model.host import pack
 from epochmq.model.names import TIMER_TOPIC
+from epochmq.native import library
 from epochmq.store.draft import Draft
-from epochmq.store.native import library
 from epochmq.store.options import StoreOptions
 from epochmq.store.store import Store
 

@@ -55,7 +55,7 @@ Exit codes: 0 done, 1 failed, 2 used wrongly, 3 not reachable, 4 unhealthy,
 
 def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from epochmq.store.native import library  # not needed by any other start of the command
+        from epochmq.native import library  # not needed by any other start of the command
 
         click.echo(f"epochmq {__version__}\nappend: {library.which()}")
         context.exit()

@@ -60,7 +60,7 @@ def unpack(archive: str) -> Path:
         parent = Path(os.environ.get(UNPACK_DIR) or tempfile.gettempdir(), f"epochmq-{os.getuid()}")
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_owner(parent)
-        home = parent / manifest["digest"]
+        home = parent / str(manifest["digest"])
         if home.is_dir():
             return home
         # Other processes may unpack at the same time: the first one to rename wins.
@@ -99,4 +99,4 @@ def import_unpacked(archive: str) -> None:
 
 
 if __name__ == "epochmq":
-    import_unpacked(__loader__.archive)
+    import_unpacked(globals()["__loader__"].archive)

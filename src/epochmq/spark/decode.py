@@ -18,11 +18,11 @@ from epochmq.base.errors import UsageError
 from epochmq.base.ports import Buffer
 from epochmq.model.crc import crc32
 from epochmq.model.sys_flag import COMPRESSED, INNER_BATCH, TX_PREPARED
+from epochmq.native.library import Library
 from epochmq.spark import columns as cols
 from epochmq.spark import decode_bodies, decode_columns
 from epochmq.spark.decode_heads import Bytes, CorruptRecord, Rows, address, chase, follow, read
 from epochmq.spark.decode_native import ALL_OFFSETS, DecodedBatch, Whole, library, whole
-from epochmq.store.native.library import Library
 
 log = logging.getLogger(__name__)
 

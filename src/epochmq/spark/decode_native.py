@@ -10,10 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from epochmq.model import property_names as known
+from epochmq.native import library as native
+from epochmq.native.library import Library
 from epochmq.spark import columns as cols
 from epochmq.spark.decode_heads import Bytes, address
-from epochmq.store.native import library as native
-from epochmq.store.native.library import Library
 
 # Decode message ------------------------------------------------------------------------------
 # Builds Arrow's IPC message of a record batch around buffers that are already in memory.
@@ -151,7 +151,7 @@ _COUNTS = (
     "raw",
     *(f"{name}_nulls" for name in _FOUND_BY_COLUMN.values()),
 )
-"""The names of `sizes` in whole.c."""
+"""The names of `sizes` in arrow_rows.c."""
 _NO = ""
 """A buffer that is left out: the validity bitmap of a column without nulls."""
 ALL_OFFSETS = (-(2**63), 2**63)
@@ -161,7 +161,7 @@ _I64 = ctypes.c_int64
 
 
 class WholeArgs(ctypes.Structure):
-    """`whole` of whole.c, with `columns` and `pairs` of whole.h; each field has eight bytes."""
+    """`whole` of arrow_rows.c with `columns` and `pairs` of arrow_rows.h: fields of eight bytes."""
 
     _fields_ = [
         ("bytes", _POINTER),

@@ -3,16 +3,16 @@
 Each record must begin as it was written: magic number, size, log offset, queue id, queue offset.
 Bytes that this process checked once may have changed on the device since, and may be read from it
 again. The native code examines many units at a time. Without it no record is examined, because a
-page that cannot be read would kill the process (`store/native/guard.c`).
+page that cannot be read would kill the process (`native/sigbus_guard.c`).
 """
 
 from typing import NamedTuple
 
 from epochmq.model.record import MAGIC_V1, MAGIC_V2
+from epochmq.native import library
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.draft import FRONT, PRE_BLANK_SIZE, UNIT, UNIT_BYTES
-from epochmq.store.native import library
 from epochmq.store.units import NEIGHBOURS_MAX, NativeNeighbours
 
 _MAGICS = (MAGIC_V1, MAGIC_V2)

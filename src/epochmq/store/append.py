@@ -35,11 +35,11 @@ from epochmq.model.sys_flag import (
     TX_ROLLBACK,
 )
 from epochmq.model.tags import java_hash
+from epochmq.native import library
 from epochmq.store.batch_queue import inner_count
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.draft import LENGTHS, UNIT, UNIT_BYTES, Appended, Draft, PutStatus
 from epochmq.store.held_keys import Staged
-from epochmq.store.native import library
 from epochmq.store.native_batch import CheckedBatch, NativeBatch, Placed
 from epochmq.store.native_send import SendRun
 from epochmq.store.sink_runs import SinkRun

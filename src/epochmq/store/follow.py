@@ -18,10 +18,10 @@ from epochmq.base.ports import Buffer
 from epochmq.base.safeguards import Safeguards
 from epochmq.model.record import BLANK, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, store_time_at
 from epochmq.model.record import TRAILING_BLANK_BYTES as TAIL_BYTES
+from epochmq.native import library
 from epochmq.store.append import Appender
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.dispatch import LogDispatcher
-from epochmq.store.native import library
 from epochmq.store.native_records import AppendedRecords, NativeRecords
 from epochmq.store.scan import ScanEnd, walk
 from epochmq.store.segment import Segment

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from struct import unpack
 
 from epochmq.model.tags import extend_hash
+from epochmq.native.native_index import KEY_BYTES, PackedKeys, place_of
 from epochmq.store.commit_log import CommitLog
-from epochmq.store.native.native_index import KEY_BYTES, PackedKeys, place_of
 
 Row = tuple[str, tuple[str, ...], int, int]
 """(topic, keys, log offset, store ms) of one message."""

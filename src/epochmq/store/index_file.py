@@ -13,8 +13,8 @@ from sys import byteorder
 
 from epochmq.base.errors import StoreDamaged
 from epochmq.base.ports import Disk, File
-from epochmq.store.native import library
-from epochmq.store.native.native_index import KEY_BYTES, IndexPut, place_of, unpack_keys
+from epochmq.native import library
+from epochmq.native.native_index import KEY_BYTES, IndexPut, place_of, unpack_keys
 
 HEADER = Struct(">4q2i")
 """First and last store ms, first and last log offset, used slots, next item number."""

@@ -7,6 +7,7 @@ from itertools import islice
 
 from epochmq.base.ports import Disk
 from epochmq.model.tags import extend_hash
+from epochmq.native.native_index import PackedKeys
 from epochmq.store.held_keys import Row, Staged, java_hashes, one_hash
 from epochmq.store.index_file import (
     SET_BACK_MS,
@@ -16,7 +17,6 @@ from epochmq.store.index_file import (
     file_name,
     positive,
 )
-from epochmq.store.native.native_index import PackedKeys
 from epochmq.store.options import StoreOptions
 
 FOLDER = "index"

@@ -6,10 +6,10 @@ import msgspec
 
 from epochmq.base.ports import Buffer
 from epochmq.model.sink_mark import SINK_BATCH, SINK_ID, SINK_PART, SINK_SEQ, SinkMark, mark_of
+from epochmq.native.library import BatchArgs, Library
+from epochmq.native.memory import NativeMemory
+from epochmq.native.native_index import KEY_BYTES, PackedKeys
 from epochmq.store.draft import UNIT_BYTES
-from epochmq.store.native.library import BatchArgs, Library
-from epochmq.store.native.memory import NativeMemory
-from epochmq.store.native.native_index import KEY_BYTES, PackedKeys
 from epochmq.store.sink_runs import SinkRun
 
 RECORDS_BYTES_MAX = 8 << 20

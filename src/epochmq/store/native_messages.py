@@ -5,7 +5,7 @@ from functools import cached_property
 
 from epochmq.model.host import V4_SIZE
 from epochmq.model.names import TIMER_TOPIC
-from epochmq.store.native import library
+from epochmq.native import library
 from epochmq.store.native_send import StagedEnds
 from epochmq.store.pointers import Pointers
 from epochmq.store.read import Reader

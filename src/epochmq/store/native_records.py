@@ -12,11 +12,11 @@ from struct import Struct
 
 import msgspec
 
+from epochmq.native import library
+from epochmq.native.library import Library
+from epochmq.native.memory import NativeMemory
+from epochmq.native.native_index import KEY_BYTES, PackedKeys, place_of
 from epochmq.store.draft import UNIT_BYTES
-from epochmq.store.native import library
-from epochmq.store.native.library import Library
-from epochmq.store.native.memory import NativeMemory
-from epochmq.store.native.native_index import KEY_BYTES, PackedKeys, place_of
 
 RECORDS_MAX = 8192
 """Limit of records per call."""
@@ -28,7 +28,7 @@ _POINTER, _I64 = ctypes.c_void_p, ctypes.c_int64
 
 
 class RecordsArgs(ctypes.Structure):
-    """`records` of records.c."""
+    """`records` of record_scan.c."""
 
     _fields_ = [
         ("bytes", _POINTER), *((name, _I64) for name in ("at", "limit", "start", "crc")),
@@ -39,7 +39,7 @@ class RecordsArgs(ctypes.Structure):
 
 
 class HeadsArgs(ctypes.Structure):
-    """`heads` of records.c."""
+    """`heads` of record_scan.c."""
 
     _fields_ = [("bytes", _POINTER), *((name, _I64) for name in ("at", "limit", "wall"))]
 

@@ -15,10 +15,10 @@ import msgspec
 from epochmq.base.limits import HEADER_BYTES_MAX
 from epochmq.model import record
 from epochmq.model.tags import java_hash
+from epochmq.native.library import Library, SendArgs
+from epochmq.native.memory import NativeMemory
+from epochmq.native.native_index import KEY_BYTES, PackedKeys
 from epochmq.store.draft import UNIT_BYTES, Draft
-from epochmq.store.native.library import Library, SendArgs
-from epochmq.store.native.memory import NativeMemory
-from epochmq.store.native.native_index import KEY_BYTES, PackedKeys
 
 RECORDS_BYTES_MAX = 8 << 20
 """Limit of record bytes per turn; the rest is left to Python. Unused memory costs nothing."""

@@ -18,6 +18,7 @@ from functools import partial
 
 from epochmq.base.errors import DiskFailed, EnvironmentFault
 from epochmq.model.record import check
+from epochmq.native import library
 from epochmq.store.batch_queue import BatchQueue, inner_count
 from epochmq.store.checksums import BlockVerdict
 from epochmq.store.chores import Chores
@@ -25,7 +26,6 @@ from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damaged_ranges import DamagedRange, DamageTable
 from epochmq.store.dispatch import LogDispatcher
 from epochmq.store.draft import BATCH_UNIT, FRONT, PRE_BLANK_SIZE, UNIT
-from epochmq.store.native import library
 from epochmq.store.native_records import guard
 from epochmq.store.scan import DispatchEntry, ScanEnd, walk
 from epochmq.store.segment import Segment

@@ -20,10 +20,10 @@ from epochmq.model.names import (
     TIMER_TOPIC,
 )
 from epochmq.model.property_names import REAL_QID, REAL_TOPIC
+from epochmq.native.library import Library, RemakeArgs
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.dispatch import index_keys
 from epochmq.store.draft import Draft
-from epochmq.store.native.library import Library, RemakeArgs
 from epochmq.store.native_records import address_of
 from epochmq.store.native_send import HALF, LEVELS, TIMED, SendRun, SendTexts, StagedEnds
 from epochmq.store.options import StoreOptions

@@ -4,8 +4,8 @@ import ctypes
 from collections.abc import Callable
 from weakref import ref
 
+from epochmq.native.library import Library
 from epochmq.store.draft import UNIT_BYTES
-from epochmq.store.native.library import Library
 from epochmq.store.native_records import address_of
 from epochmq.store.segment import Segment
 
@@ -13,7 +13,7 @@ _POINTER, _TEXT, _I64 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
 
 
 class UnitsArgs(ctypes.Structure):
-    """`units` of records.c."""
+    """`units` of record_scan.c."""
 
     _fields_ = [
         ("bytes", _POINTER), ("start", _I64), ("end", _I64), ("units", _TEXT), ("count", _I64),
@@ -27,7 +27,7 @@ NEIGHBOURS_MAX = 512
 
 
 class NeighboursArgs(ctypes.Structure):
-    """`neighbours` of records.c."""
+    """`neighbours` of record_scan.c."""
 
     _fields_ = [
         ("bytes", _POINTER), ("start", _I64), ("end", _I64), ("units", _TEXT), ("count", _I64),

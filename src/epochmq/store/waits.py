@@ -6,8 +6,8 @@ from itertools import chain
 from struct import Struct
 from typing import NamedTuple
 
+from epochmq.native.library import Library, WaitsArgs
 from epochmq.store.commit_log import CommitLog
-from epochmq.store.native.library import Library, WaitsArgs
 from epochmq.store.native_records import address_of
 
 NAMES_MAX = 10_000

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.broker.broker_harness import BrokerHarness, send
 from tests.broker.produce.native_pairs import Pair
-from tests.store.native.fuzz import a_body, a_text, an_entry
+from tests.native.fuzz import a_body, a_text, an_entry
 
 from epochmq.base.errors import DiskFull
+from epochmq.native import library
 from epochmq.store.draft import PutStatus
-from epochmq.store.native import library
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command

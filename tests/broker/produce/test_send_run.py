@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.broker.broker_harness import BrokerHarness, Client, ext, pull, send
 from tests.broker.produce.native_pairs import BUFFER, Pair
-from tests.store.native.fuzz import a_header, a_text, damaged
+from tests.native.fuzz import a_header, a_text, damaged
 
 from epochmq.base.errors import DiskFull
 from epochmq.model.host import pack
 from epochmq.model.message_id import offset_id
-from epochmq.store.native import library
+from epochmq.native import library
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, encode_frame

@@ -16,9 +16,9 @@ from epochmq.broker.serving.roles import Role
 from epochmq.model import batch
 from epochmq.model.message import Message
 from epochmq.model.message_id import parse_offset_id
+from epochmq.native import library
 from epochmq.replication.ack_policy import AckStatus
 from epochmq.store.draft import PutStatus
-from epochmq.store.native import library
 from epochmq.store.sink_runs import MessagePosition
 from epochmq.store.sinks import SETTLED, SinkMemory
 from epochmq.wire.codes import RequestCode as Code

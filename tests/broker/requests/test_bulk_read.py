@@ -14,7 +14,7 @@ from epochmq.broker.serving.roles import Role
 from epochmq.model import batch
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.record import decode_all, size_at
-from epochmq.store.native import library
+from epochmq.native import library
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command

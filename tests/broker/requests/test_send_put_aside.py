@@ -21,7 +21,7 @@ from tests.broker.requests.put_aside import (
 from tests.broker.transaction.around import end
 
 from epochmq.model.sys_flag import TX_PREPARED
-from epochmq.store.native import library
+from epochmq.native import library
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=library.which())
 

@@ -10,8 +10,8 @@ from tests.broker.transaction.around import end
 
 from epochmq.broker.serving.roles import Role
 from epochmq.broker.transaction.ending import MISSES_MAX
+from epochmq.native import library
 from epochmq.store.draft import PutStatus
-from epochmq.store.native import library
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=library.which())
 

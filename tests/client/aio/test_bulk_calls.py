@@ -13,7 +13,7 @@ from epochmq.client.core.consumer_state import PullStatus
 from epochmq.model.message import Message
 from epochmq.model.record import decode_all
 from epochmq.model.topic import MessageQueue
-from epochmq.store.native.library import library
+from epochmq.native.library import library
 from epochmq.wire.codes import ResponseCode
 
 BODY = b"x" * 4_000

@@ -17,9 +17,9 @@ from epochmq.broker.produce.send_topics import SendTopic, SendTopics
 from epochmq.broker.serving.acknowledgement import failure
 from epochmq.model.names import HALF_TOPIC, REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.record import TRAILING_BLANK_BYTES
+from epochmq.native.library import Library
 from epochmq.store.dispatch import index_keys
 from epochmq.store.draft import Appended, Draft
-from epochmq.store.native.library import Library
 from epochmq.store.native_send import ANY_KIND, HALF, LEVELS, TIMED, SendRun, SendTexts
 from epochmq.store.timer.wheel import SLOT_COUNT_MAX
 from epochmq.wire.codes import ResponseCode

@@ -32,8 +32,8 @@ from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.properties import PAIR_END, decode
 from epochmq.model.sink_mark import escape_mark, mark_of
 from epochmq.model.sys_flag import INNER_BATCH, TX_PREPARED
+from epochmq.native import library
 from epochmq.store.draft import Appended, Draft, PutStatus
-from epochmq.store.native import library
 from epochmq.store.native_send import StagedEnds
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command

@@ -21,8 +21,8 @@ from epochmq.model import properties as props
 from epochmq.model import record
 from epochmq.model.property_names import TAGS
 from epochmq.model.tags import java_hash, split_expression
-from epochmq.store.native import library
-from epochmq.store.native.library import Bare
+from epochmq.native import library
+from epochmq.native.library import Bare
 from epochmq.store.read import Accept, GetStatus, ReadResult, Verify
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply

@@ -11,7 +11,7 @@ from epochmq import __version__
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.common import NodeHandler, ok
 from epochmq.model import names
-from epochmq.store.native import library
+from epochmq.native import library
 from epochmq.wire.bodies.namesrv_bodies import KVTable
 from epochmq.wire.codes import OUR_VERSION, RequestCode
 from epochmq.wire.command import Command, Reply

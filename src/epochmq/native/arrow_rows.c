@@ -1,18 +1,12 @@
-/* Whole batches of ordinary records for the Spark decoder: found, checked and written into all wanted
- * columns in one pass, while a record is in the cache; the bytes behind it are asked for meanwhile.
- * columns.c and pairs.c write the columns; spark/decode_heads.py finds and checks the same records.
+/* The Spark decoder: finds and checks ordinary records, and writes all wanted columns of a record in one pass
+ * while the record is in the cache. arrow_columns.c and arrow_properties.c write the columns;
+ * spark/decode_heads.py does the same with numpy.
  *
- * It stops, without a verdict, before the first record that is not for it, or has no room.
+ * The decoder stops before the first record that is unusual or has no room; Python decides what to do.
  */
-#include "whole.h"
+#include "arrow_rows.h"
 
-#define MAGIC_V1 0xDAA320A7u
-#define MAGIC_V2 0xDAA320ABu
-
-enum {
-    AHEAD = 8192, /* so many bytes ahead memory is asked for */
-    SYS_FLAG_AT = 36
-};
+enum { AHEAD = 8192 /* memory is requested so many bytes ahead */ };
 
 /* What is told of the buffers, for their sizes; mirrored by spark/decode_native.py. */
 typedef struct {
@@ -60,7 +54,7 @@ static int read_parts(const uint8_t *record, int64_t left, parts *found)
     if (left < RECORD_LEAST)
         return 0;
     int64_t size = get32(record);
-    uint32_t magic = get32(record + 4), flags = get32(record + SYS_FLAG_AT);
+    uint32_t magic = get32(record + MAGIC_AT), flags = get32(record + SYS_FLAG_AT);
     int wide = magic == MAGIC_V2; /* its topic's length has two bytes */
     found->born_more = flags & BORN_V6 ? V6_MORE : 0;
     found->store_more = flags & STORE_V6 ? V6_MORE : 0;
@@ -86,8 +80,7 @@ static int read_parts(const uint8_t *record, int64_t left, parts *found)
 /* Whether it is a record that becomes no row. A record to stop at may be several messages. */
 static int is_left_out(const whole *t, const uint8_t *record, uint32_t flags)
 {
-    int64_t offset = (int64_t)((uint64_t)get32(record + QUEUE_OFFSET_AT) << 32 |
-                               get32(record + QUEUE_OFFSET_AT + 4));
+    int64_t offset = get_i64(record + QUEUE_OFFSET_AT);
     return flags & t->skip_flags ||
            (!(flags & t->stop_flags) && (offset < t->first || offset > t->last));
 }

@@ -5,7 +5,7 @@ from struct import Struct
 
 import msgspec
 
-from epochmq.store.native.library import IndexArgs, Library
+from epochmq.native.library import IndexArgs, Library
 
 # Keys ----------------------------------------------------------------------------------------
 # Index keys that the native code has hashed: they stay packed until they are indexed.

@@ -1,7 +1,8 @@
-/* Messages of the timer topic that are to be hung on the wheel: broker/timer/timed.py, waiting. */
+/* Reads due time and real topic of messages of the timer topic, for the timer wheel
+ * (broker/delay/timed.py does the same). */
 #include "send_turn.h"
 
-/* What the wheel needs of one. Mirrored by waits.py. */
+/* What the wheel needs of one. Mirrored by store/waits.py. */
 typedef struct {
     int64_t queue_offset, store, due;
     int64_t topic_at; /* of the text of its real topic, in the log */
@@ -38,10 +39,8 @@ int64_t epq_waits(const waits *w)
         out->due = due_of(&r);
         if (out->due < 0)
             break;
-        out->queue_offset =
-            (int64_t)((uint64_t)get32(r.at + QUEUE_OFFSET_AT) << 32 | get32(r.at + QUEUE_OFFSET_AT + 4));
-        out->store =
-            (int64_t)((uint64_t)get32(r.at + STORE_TIME_AT) << 32 | get32(r.at + STORE_TIME_AT + 4));
+        out->queue_offset = get_i64(r.at + QUEUE_OFFSET_AT);
+        out->store = get_i64(r.at + STORE_TIME_AT);
         out->topic_at = w->log.start + (r.found.real_topic.at - w->log.at);
         out->topic_size = (int32_t)r.found.real_topic.size;
         out->topic_hash = (int32_t)hash_utf8(0, r.found.real_topic);

@@ -1,11 +1,11 @@
-/* The native code of the append: what Python does for the common case, done on plain bytes.
+/* What all native code shares: the common case of append, send and decode, on plain bytes.
  *
- * Python is the reference. Whatever is unusual, too large, damaged or does not fit is answered with
- * "not mine" (0) before anything outside the caller's buffers has changed; Python then does it all
- * over again, so no refusal is ever made here. No allocation, no I/O, no state but the CRC tables.
+ * The Python code is the reference. A function returns 0 for input that is unusual, too large, damaged or does
+ * not fit, before anything outside the caller's buffers has changed. Python then does the whole work, so this
+ * code never refuses a request by itself. No allocation, no I/O, no state except the CRC tables.
  *
- * All integers on the wire and on disk are big-endian; structures
- * shared with Python are in the machine's own order and mirrored in library.py.
+ * All integers on the wire and on disk are big-endian. Structures that Python shares have the machine's byte
+ * order; library.py declares them a second time and compares their sizes when it loads the library.
  */
 #ifndef EPOCHMQ_NATIVE_H
 #define EPOCHMQ_NATIVE_H
@@ -14,20 +14,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "record_layout.h"
+
 #define PAIR_END 0x02       /* between two properties */
 #define NAME_END 0x01       /* between a property's name and its value */
 #define PROPERTIES_MAX 32767
 #define UNIT_BYTES 20
 #define ITEM_BYTES 20
 #define SLOTS_A_PAGE 1024
-
-/* Where fields of a record's head lie, whatever its hosts. */
-#define SIZE_AT 0
-#define CRC_AT 8
-#define QUEUE_ID_AT 12
-#define FLAG_AT 16
-#define QUEUE_OFFSET_AT 20
-#define OFFSET_AT 28
 
 /* Tells Python the size of a structure that it lays out as well (library.py compares when it loads):
  * a field that only one side has is refused, not read as something else. */
@@ -57,7 +51,7 @@ typedef struct {
     int32_t tags_code;
     int wait; /* 0 when WAIT is given and not "true" */
     int rare; /* RARE_ bits */
-    int sink; /* it is a sink's: to be told from its repeats (sinks.py) */
+    int sink; /* it is a sink's: to be told from its repeats (store/sinks.py) */
     span sink_id; /* of that, as model/sink_mark.py has it */
     span sink_batch;
     span sink_part;
@@ -89,6 +83,10 @@ static inline uint32_t get16(const uint8_t *at) { return (uint32_t)at[0] << 8 | 
 
 static inline uint32_t get32(const uint8_t *at) { return get16(at) << 16 | get16(at + 2); }
 
+static inline uint64_t get64(const uint8_t *at) { return (uint64_t)get32(at) << 32 | get32(at + 4); }
+
+static inline int64_t get_i64(const uint8_t *at) { return (int64_t)get64(at); }
+
 /* `size` bytes to `to`, which must have the room; where the next ones go. Nothing may be copied from
  * a null pointer, not even no bytes. */
 static inline uint8_t *copy(uint8_t *to, const uint8_t *from, int64_t size)
@@ -102,7 +100,7 @@ static inline uint8_t *copy(uint8_t *to, const uint8_t *from, int64_t size)
 void crc_init(void);
 uint32_t crc_of(const uint8_t *at, size_t size); /* masked with 0x7FFFFFFF, as records carry it */
 
-/* text.c */
+/* properties.c */
 int utf8_is_sound(const uint8_t *at, int64_t size);
 uint32_t hash_utf8(uint32_t hash, span text);
 int read_properties(span text, properties *found);

@@ -1,7 +1,7 @@
-/* Messages on their way to the half topic, the delay levels and the timer topic.
+/* Sends half messages, messages with a delay level and messages for a time to the broker's own topics.
  *
- * What is stored is byte for byte what broker/transaction/half.py, broker/schedule/delayed.py and
- * broker/timer/timed.py make; whatever they refuse, or take apart, is theirs. */
+ * The result has the same bytes as that of broker/transaction/half_messages.py, broker/delay/delayed.py and
+ * broker/delay/timed.py. Messages that these refuse or change are left to them. */
 #include "send_turn.h"
 
 /* `more` behind `to`. */
@@ -42,7 +42,7 @@ static int is_tidy(span text)
     return 1;
 }
 
-/* A half message: half.py, prepare. */
+/* A half message. */
 static int to_half(const request *r, const properties *found, span text, place *to)
 {
     if (found->transactional.size != 4 || memcmp(found->transactional.at, "true", 4) ||

@@ -1,17 +1,11 @@
-/* What the parts of the Spark decoder share: whole.c finds records and goes through them, columns.c and
- * pairs.c write the columns of one record. */
+/* What the parts of the Spark decoder share: arrow_rows.c finds the records of a batch, arrow_columns.c and
+ * arrow_properties.c write the columns of one record. */
 #ifndef EPOCHMQ_WHOLE_H
 #define EPOCHMQ_WHOLE_H
 
 #include "native.h"
 
 enum {
-    RECORD_LEAST = 91, /* the smallest record */
-    RECORD_HEAD = 88,
-    BORN_V6 = 0x10,    /* sys flags: hosts that are IPv6 */
-    STORE_V6 = 0x20,
-    V6_MORE = 12,      /* so many bytes more each of them has */
-    STORE_HOST_AT = 64,
     TOPIC_MAX = 255,   /* bytes of a name; longer ones are not for this */
     LINE = 64,         /* bytes that memory gives at a time */
     BLOCK = 16,        /* short texts are copied and compared by so many bytes: no call */
@@ -42,7 +36,7 @@ typedef struct {
     uint8_t *data;
 } cells;
 
-/* In: everything but `rows`, which whole.c sets. Out: what the pointers name. */
+/* In: everything but `rows`, which arrow_rows.c sets. Out: what the pointers name. */
 typedef struct {
     int64_t rows;
     int32_t *int32s[5];
@@ -82,7 +76,7 @@ typedef struct {
     int64_t nulls;
 } texts;
 
-/* In: everything but `limit` and `rows`, which whole.c sets. Out: `count`, `nulls` and what the pointers
+/* In: everything but `limit` and `rows`, which arrow_rows.c sets. Out: `count`, `nulls` and what the pointers
  * name. */
 typedef struct {
     const uint8_t *limit;  /* nothing is read from here on */

@@ -5,7 +5,7 @@ from struct import pack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.store.native.native_index import KEY_BYTES, PackedKeys, place_of, unpack_keys
+from epochmq.native.native_index import KEY_BYTES, PackedKeys, place_of, unpack_keys
 
 PLACES = st.tuples(st.integers(0, 2**62), st.integers(0, 2**62), st.integers(0, 2**32 - 1))
 

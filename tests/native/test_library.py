@@ -10,12 +10,12 @@ from zlib import crc32
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.store.native import fuzz
+from tests.native import fuzz
 
 import build_native
 from epochmq.base.errors import OurBug
+from epochmq.native import library
 from epochmq.store import native_records, native_send, waits
-from epochmq.store.native import library
 
 needs_native = pytest.mark.skipif(library.library() is None, reason=library.which())
 needs_compiler = pytest.mark.skipif(build_native.compiler() is None, reason="no C compiler")

@@ -1,14 +1,12 @@
-/* Messages on their way out again: of the half topic, the delay levels and the timer topic, made anew
- * from their records in the log.
+/* Rebuilds messages of the half topic, the delay levels and the timer topic from their records in the log.
  *
- * What is stored is byte for byte what real in broker/transaction/half.py and restore in
- * broker/schedule/delayed.py and broker/timer/timed.py make. The first record that is not ordinary
- * ends a call: Python does that one, and judges it. */
+ * The result has the same bytes as that of broker/transaction/half_messages.py, broker/delay/delayed.py and
+ * broker/delay/timed.py. A call ends at the first unusual record; Python rebuilds and judges that message. */
 #include "send_turn.h"
 
-enum { PAIRS_MAX = 48, TX_BITS = 0xC };
+enum { PAIRS_MAX = 48 };
 
-/* Mirrored by remake.py. */
+/* Mirrored by store/remake.py. */
 typedef struct {
     send_turn *send_turn;
     piece log;
@@ -31,7 +29,7 @@ static int same(span one, span other)
     return one.size == other.size && one.size && !memcmp(one.at, other.at, (size_t)one.size);
 }
 
-/* Properties that the message of a commit does not have: half.py, real. */
+/* Properties that a committed message does not have (broker/transaction/half_messages.py). */
 static int is_dropped(span name)
 {
     static const char *const dropped[] = {
@@ -144,7 +142,7 @@ static int remake_one(const remake *m, const source *s)
         !is_of(&r, d->send_topics + d->special[m->kind] - 1) ||
         (m->kind == HALF && !is_meant(m, s, &r)) || (m->kind == TIMED && !is_due(&r, m->wall)))
         return 0;
-    const int64_t widest = HEAD + r.body.size + 1 + TOPIC_MAX + 2;
+    const int64_t widest = RECORD_HEAD + r.body.size + 1 + TOPIC_MAX + 2;
     if (widest + r.text.size + MORE_MAX > d->out_max - d->out_size)
         return 0;
     uint8_t *out = d->out + d->out_size, *draft = out + widest;
@@ -153,7 +151,7 @@ static int remake_one(const remake *m, const source *s)
     const send_topic *l = text_size ? real_place(d, &r, &queue_id) : NULL;
     if (!l)
         return 0;
-    const int64_t name_size = 1 + l->name[0], before = HEAD + r.body.size + name_size + 2;
+    const int64_t name_size = 1 + l->name[0], before = RECORD_HEAD + r.body.size + name_size + 2;
     const int64_t size = before + text_size;
     if (text_size > PROPERTIES_MAX || size > d->record_max)
         return 0;
@@ -167,14 +165,14 @@ static int remake_one(const remake *m, const source *s)
     }
     memmove(out + before, draft, (size_t)text_size);
     put16(out + before - 2, (uint32_t)text_size);
-    memcpy(out + HEAD + r.body.size, l->name, (size_t)name_size);
-    memcpy(out, r.at, (size_t)(HEAD + r.body.size));
+    memcpy(out + RECORD_HEAD + r.body.size, l->name, (size_t)name_size);
+    memcpy(out, r.at, (size_t)(RECORD_HEAD + r.body.size));
     put32(out + SIZE_AT, (uint32_t)size);
     put32(out + QUEUE_ID_AT, (uint32_t)queue_id);
     if (m->kind == HALF)
-        put32(out + 36, (get32(r.at + 36) & ~(uint32_t)TX_BITS) | TX_COMMIT);
+        put32(out + SYS_FLAG_AT, (get32(r.at + SYS_FLAG_AT) & ~(uint32_t)TX_BITS) | TX_COMMIT);
     memcpy(out + STORE_HOST_AT, d->host.at, 8);
-    put64(out + RECONSUME_AT + 4, m->kind == HALF ? (uint64_t)s->offset : 0);
+    put64(out + PREPARED_AT, m->kind == HALF ? (uint64_t)s->offset : 0);
 
     single *one = d->singles + d->count++;
     memset(one, 0, sizeof *one);

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sim.kernel.disk import SimDisk
 
+from epochmq.native import library
+from epochmq.native.native_index import KEY_BYTES
 from epochmq.store.index_file import IndexFile
-from epochmq.store.native import library
-from epochmq.store.native.native_index import KEY_BYTES
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=library.which())
 

@@ -92,8 +92,8 @@ static int is_true(span text)
     return 1;
 }
 
-/* The properties that make Python look closer: send_properties.py, _RARE, but for __SINK_ID; those
- * that a message has which was put aside before: half.py, timed.py. */
+/* Notes the properties that Python must examine (_RARE of broker/produce/send_properties.py, without
+ * __SINK_ID), and those that only brokers give to half, delayed and timer messages. */
 static void read_rare(span name, span value, properties *found)
 {
     static const char *const rare[] = {"MSG_REGION", "TRACE_ON", "CLUSTER", "POP_CK", "INNER_NUM"};

@@ -1,23 +1,14 @@
-/* Records without their bodies, for readers that want none: the same but for two sizes and the body.
+/* Copies records without their bodies, for readers that need no bodies: only two sizes and the body differ.
  *
- * Batches kept as one record stay whole, as their body is what they are; so does all behind something
- * that is no whole record with a body that fits into it: the reader finds out what that is.
+ * A batch that is stored as one record keeps its body, because the body has its messages. Bytes behind anything
+ * that is not a complete record are copied unchanged; the reader finds out what they are.
  */
 #include "native.h"
 
 enum {
-    MAGIC_AT = 4,
-    SYS_FLAG_AT = 36,
-    BODY_SIZE_AT = 84, /* with two IPv4 hosts */
-    V6_MORE = 12,
-    BORN_V6 = 0x10,
-    STORE_V6 = 0x20,
     KEPT_WHOLE = 0x80,
     TAIL_LEAST = 3     /* a topic's size and that of the properties */
 };
-
-#define MAGIC_V1 0xDAA320A7u
-#define MAGIC_V2 0xDAA320ABu
 
 /* The `size` bytes of records at `at`, to `to`, which has as much room; how many it became. */
 int64_t epq_bare(const uint8_t *at, int64_t size, uint8_t *to)

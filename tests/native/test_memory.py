@@ -8,8 +8,8 @@ import pytest
 from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL
 
-from epochmq.store.native import library
-from epochmq.store.native.memory import NativeMemory
+from epochmq.native import library
+from epochmq.native.memory import NativeMemory
 from epochmq.store.store import Store
 
 

@@ -1,34 +1,22 @@
-/* A follower's next records: checked and taken apart as store/scan.py and store/dispatch.py do.
+/* Checks records of the log and makes their queue units and index keys, like store/scan.py and
+ * store/dispatch.py.
  *
- * It stops, without a verdict, before the first record that is not whole, not sound or not ordinary;
- * what that one is Python finds out.
+ * The scan stops before the first record that is incomplete, damaged or unusual; Python examines that record.
  */
 #include "native.h"
 
 enum {
-    LEAST = 91,    /* the smallest record */
     AHEAD = 4,     /* units whose records are asked for early */
     FRONT = 76,    /* enough of one to find its store time, whatever its hosts */
-    HEAD = 88,
-    V6_BYTES = 12, /* an IPv6 host takes so many more */
-    SYS_FLAG_AT = 36,
-    STORE_TIME_AT = 56,
-    TX_MASK = 0xC,
-    TX_PREPARED = 0x4,
-    TX_ROLLBACK = 0xC,
-    BORN_V6 = 0x10,
-    STORE_V6 = 0x20,
     GROUPS_MAX = 512,
     PLACES = 2048 /* of the table of groups; a power of two */
 };
 
-#define MAGIC_V1 0xDAA320A7u
-#define MAGIC_V2 0xDAA320ABu
 #define CLOCK_STEP_MS 3000
 #define PRE_BLANK 0x7fffffff /* the size in a unit without a record */
 static const char DELAYED[] = "SCHEDULE_TOPIC_XXXX"; /* its units carry times: not ordinary */
 
-/* The units of one queue, one after the other; mirrored by records.py. */
+/* The units of one queue, one after the other; mirrored by store/native_records.py. */
 typedef struct {
     int64_t topic_at; /* in the bytes */
     int64_t topic_size;
@@ -39,7 +27,7 @@ typedef struct {
     int64_t offset; /* of the first record in the log */
 } group;
 
-/* In: everything up to `keys_max`. Out: the rest. Mirrored by records.py. */
+/* In: everything up to `keys_max`. Out: the rest. Mirrored by store/native_records.py. */
 typedef struct {
     const uint8_t *bytes; /* a log file's */
     int64_t at;           /* where the next record begins */
@@ -117,30 +105,25 @@ typedef struct {
     span text; /* its properties */
 } record;
 
-static int64_t get64(const uint8_t *at)
-{
-    return (int64_t)((uint64_t)get32(at) << 32 | get32(at + 4));
-}
-
 static int is_magic(uint32_t magic) { return magic == MAGIC_V1 || magic == MAGIC_V2; }
 
 static int64_t store_time(const uint8_t *at)
 {
-    return get64(at + STORE_TIME_AT + (get32(at + SYS_FLAG_AT) & BORN_V6 ? V6_BYTES : 0));
+    return get_i64(at + STORE_TIME_AT + (get32(at + SYS_FLAG_AT) & BORN_V6 ? V6_MORE : 0));
 }
 
 /* Whether a whole, sound record of log offset `own` lies at `at`, where `left` bytes are. */
 static int read_record(const uint8_t *at, int64_t left, int64_t own, int check_crc, record *found)
 {
-    if (left < LEAST)
+    if (left < RECORD_LEAST)
         return 0;
-    int64_t size = get32(at), head = HEAD;
-    uint32_t magic = get32(at + 4), flags = get32(at + SYS_FLAG_AT);
-    if (!is_magic(magic) || size < LEAST || size > left)
+    int64_t size = get32(at), head = RECORD_HEAD;
+    uint32_t magic = get32(at + MAGIC_AT), flags = get32(at + SYS_FLAG_AT);
+    if (!is_magic(magic) || size < RECORD_LEAST || size > left)
         return 0;
-    head += (flags & BORN_V6 ? V6_BYTES : 0) + (flags & STORE_V6 ? V6_BYTES : 0);
-    found->queue_offset = get64(at + QUEUE_OFFSET_AT);
-    if (size < head + 4 || get64(at + OFFSET_AT) != own || found->queue_offset < 0)
+    head += (flags & BORN_V6 ? V6_MORE : 0) + (flags & STORE_V6 ? V6_MORE : 0);
+    found->queue_offset = get_i64(at + QUEUE_OFFSET_AT);
+    if (size < head + 4 || get_i64(at + OFFSET_AT) != own || found->queue_offset < 0)
         return 0;
     int64_t body_size = get32(at + head - 4);
     int64_t topic_at = head + body_size + (magic == MAGIC_V1 ? 1 : 2);
@@ -202,7 +185,7 @@ static int take(records *r, uint16_t *places, int64_t at)
         !read_properties(found.text, &text) || text.sink)
         return 0;
     uint32_t prefix = hash_utf8(0, found.topic) * 31 + '#';
-    int kind = found.sys_flag & TX_MASK;
+    int kind = found.sys_flag & TX_BITS;
     int64_t keys = 0;
     if (r->keys_max && kind != TX_ROLLBACK) {
         span none = {NULL, 0};
@@ -259,7 +242,7 @@ void epq_heads(heads *h)
     while (h->limit - h->at >= FRONT) {
         const uint8_t *at = h->bytes + h->at;
         int64_t size = get32(at), wall = store_time(at);
-        if (!is_magic(get32(at + 4)) || size < LEAST || wall < 0 || h->wall < 0)
+        if (!is_magic(get32(at + MAGIC_AT)) || size < RECORD_LEAST || wall < 0 || h->wall < 0)
             return;
         if (wall <= h->wall - CLOCK_STEP_MS)
             return;
@@ -278,10 +261,10 @@ int64_t epq_units(units *u)
     u->size = 0;
     while (count < u->count && u->size < u->room) {
         const uint8_t *unit = u->units + count * UNIT_BYTES;
-        int64_t at = get64(unit), size = get32(unit + 8);
+        int64_t at = get_i64(unit), size = get32(unit + 8);
         record found;
         properties text;
-        if (at < u->start || size < LEAST || at > u->end - size ||
+        if (at < u->start || size < RECORD_LEAST || at > u->end - size ||
             get32(u->bytes + (at - u->start)) != size ||
             !read_record(u->bytes + (at - u->start), size, at, u->crc != 0, &found) ||
             found.queue_offset != u->first + count ||
@@ -289,7 +272,7 @@ int64_t epq_units(units *u)
             memcmp(found.topic.at, u->topic.at, (size_t)u->topic.size) != 0)
             break;
         if (!read_properties(found.text, &text) ||
-            get64(unit + 12) != (int64_t)text.tags_code)
+            get_i64(unit + 12) != (int64_t)text.tags_code)
             break;
         u->size += size;
         count++;
@@ -300,8 +283,8 @@ int64_t epq_units(units *u)
 /* Whether the record at `at` begins as that of queue offset `number` in queue `queue_id`. */
 static int begins(const uint8_t *at, int64_t own, int64_t size, int64_t number, int64_t queue_id)
 {
-    return get32(at) == size && is_magic(get32(at + 4)) && get64(at + OFFSET_AT) == own &&
-           get64(at + QUEUE_OFFSET_AT) == number && (int32_t)get32(at + QUEUE_ID_AT) == queue_id;
+    return get32(at) == size && is_magic(get32(at + MAGIC_AT)) && get_i64(at + OFFSET_AT) == own &&
+           get_i64(at + QUEUE_OFFSET_AT) == number && (int32_t)get32(at + QUEUE_ID_AT) == queue_id;
 }
 
 /* Ask for the front of the record at log offset `at` early: memory is slower than the loop. */
@@ -323,11 +306,11 @@ void epq_neighbours(neighbours *n)
     n->spans_count = n->records = n->size = n->passed = n->changed = 0;
     while (n->passed < n->count) {
         const uint8_t *unit = n->units + n->passed * UNIT_BYTES;
-        int64_t at = get64(unit), size = get32(unit + 8);
+        int64_t at = get_i64(unit), size = get32(unit + 8);
         if (n->passed + AHEAD < n->count)
-            prefetch(n, get64(unit + AHEAD * UNIT_BYTES));
+            prefetch(n, get_i64(unit + AHEAD * UNIT_BYTES));
         if (size != PRE_BLANK) {
-            if (at < n->start || size < LEAST || at > n->end - size)
+            if (at < n->start || size < RECORD_LEAST || at > n->end - size)
                 return;
             if (n->size + size > n->room && n->records)
                 return;

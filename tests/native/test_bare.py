@@ -10,10 +10,10 @@ from tests.spark.records import mutated, plain, runs
 from epochmq.base.errors import EpochError
 from epochmq.base.limits import BULK_READ_BYTES_MAX
 from epochmq.model import record
+from epochmq.native import library
+from epochmq.native.library import Bare
 from epochmq.spark.columns import NAMES
 from epochmq.spark.decode import CorruptRecord, Decoder
-from epochmq.store.native import library
-from epochmq.store.native.library import Bare
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=library.which())
 NO_BODY = [name for name in NAMES if name != "body"]

@@ -1,28 +1,20 @@
-/* One turn's single sends, half messages and ends of transactions: what send.c, request.c and
- * special.c share. */
+/* One turn's single sends, half messages and ends of transactions: what send.c, send_request.c and
+ * send_special.c share. */
 #ifndef EPOCHMQ_SEND_TURN_H
 #define EPOCHMQ_SEND_TURN_H
 
 #include "json.h"
 #include "native.h"
 
-enum { PREFIX = 8, HEAD = 88, TOPIC_MAX = 127, SEND_TOPICS = 1024, TABLE = 4096, KEY_MAX = 64 };
-enum { TX_PREPARED = 4, TX_COMMIT = 8, TX_ROLLBACK = 12 };
+enum { PREFIX = 8, TOPIC_MAX = 127, SEND_TOPICS = 1024, TABLE = 4096, KEY_MAX = 64 };
 enum { SEND_V2 = 310, END_TRANSACTION = 37, ONEWAY = 2 };
 
 /* Where a message goes that does not simply go into its topic, and bits of `allowed`. Mirrored by
- * send.py. */
+ * store/native_send.py. */
 enum { HALF = 0, LEVELS = 1, TIMED = 2, SPECIALS = 3, ENDS = 3 };
 
 /* What is added behind the properties of such a message has at most this much. */
 enum { MORE_MAX = 512 };
-
-#define BORN_AT 40
-#define BORN_HOST_AT 48
-#define STORE_TIME_AT 56
-#define STORE_HOST_AT 64
-#define RECONSUME_AT 72
-#define MAGIC_V1 0xDAA320A7u
 
 /* A topic that may be sent to, or a broker's own; its queues are the slots from `slot` on. */
 typedef struct {
@@ -32,7 +24,7 @@ typedef struct {
     int32_t allowed; /* which specials its messages may be, as bits */
 } send_topic;
 
-/* One queue: what this turn brings it. Mirrored by send.py. */
+/* One queue: what this turn brings it. Mirrored by store/native_send.py. */
 typedef struct {
     int64_t next;       /* queue offset of the first; set by Python before epq_finish */
     int64_t delay;      /* ms until delivery, which its units carry; -1 for none; set likewise */
@@ -48,7 +40,7 @@ typedef struct {
     int32_t size, slot, queue_id, opaque, tags_code, key_at, key_size, read;
 } single;
 
-/* One END_TRANSACTION of the turn; spans lie in `texts`. Mirrored by send.py. */
+/* One END_TRANSACTION of the turn; spans lie in `texts`. Mirrored by store/native_send.py. */
 typedef struct {
     int64_t queue_offset, offset;
     int32_t how, unused; /* TX_COMMIT or TX_ROLLBACK */
@@ -116,7 +108,7 @@ typedef struct {
     int64_t start, end;
 } piece;
 
-/* A record in it that is looked for. Mirrored by remake.py. */
+/* A record in it that is looked for. Mirrored by store/remake.py. */
 typedef struct {
     int64_t offset, size;
     int64_t more; /* whatever the caller's purpose needs */
@@ -127,17 +119,17 @@ typedef struct {
     const uint8_t *at;
     span body, text;
     properties found;
-    span queue_id; /* the text of REAL_QID, found by remake.c */
+    span queue_id; /* the text of REAL_QID, found by rebuild_messages.c */
 } stored;
 
-/* stored.c */
+/* waiting_messages.c */
 int read_stored(const piece *log, const source *s, stored *r);
 int64_t due_of(const stored *r);
 
-/* request.c */
+/* send_request.c */
 int read_request(span header, request *r);
 
-/* special.c */
+/* send_special.c */
 int reroute(const send_turn *d, const request *r, const properties *found, span text, place *to);
 
 /* send.c */

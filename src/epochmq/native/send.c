@@ -100,7 +100,7 @@ static int stage(send_turn *d, const request *r, span body, const uint8_t *born_
     if (!l || r->queue_id < 0 || r->queue_id >= l->queues)
         return 0;
     /* Unescaping never makes a text longer; the text is put where the longest topic leaves room. */
-    const int64_t widest = HEAD + body.size + 1 + TOPIC_MAX + 2;
+    const int64_t widest = RECORD_HEAD + body.size + 1 + TOPIC_MAX + 2;
     if (widest + r->properties.size + d->tail.size + MORE_MAX > d->out_max - d->out_size)
         return 0;
     uint8_t *out = d->out + d->out_size, *draft = out + widest;
@@ -112,7 +112,7 @@ static int stage(send_turn *d, const request *r, span body, const uint8_t *born_
     place to = {l, r->queue_id, r->sys_flag, found.tags_code, PROPERTIES_MAX, 0, {0}};
     if (found.rare ? !reroute(d, r, &found, text, &to) : (r->sys_flag & TX_PREPARED) != 0)
         return 0;
-    const int64_t name_size = 1 + to.send_topic->name[0], before = HEAD + body.size + name_size + 2;
+    const int64_t name_size = 1 + to.send_topic->name[0], before = RECORD_HEAD + body.size + name_size + 2;
     const int joined = draft[text.size - 1] == PAIR_END;
     const int64_t plain_size = text.size + d->tail.size - joined, text_size = plain_size + to.size;
     const int64_t size = before + text_size;
@@ -125,20 +125,20 @@ static int stage(send_turn *d, const request *r, span body, const uint8_t *born_
     memmove(at, draft, (size_t)text.size);
     copy(copy(at + text.size, d->tail.at + joined, d->tail.size - joined), to.more, to.size);
     put16(at - 2, (uint32_t)text_size);
-    memcpy(out + HEAD + body.size, to.send_topic->name, (size_t)name_size);
-    memcpy(out + HEAD, body.at, (size_t)body.size);
+    memcpy(out + RECORD_HEAD + body.size, to.send_topic->name, (size_t)name_size);
+    memcpy(out + RECORD_HEAD, body.at, (size_t)body.size);
     put32(out + SIZE_AT, (uint32_t)size);
     put32(out + 4, MAGIC_V1);
     put32(out + CRC_AT, crc_of(body.at, (size_t)body.size));
     put32(out + QUEUE_ID_AT, (uint32_t)to.queue_id);
     put32(out + FLAG_AT, (uint32_t)r->user_flag);
     put32(out + 36, (uint32_t)(to.sys_flag | l->sys_flag));
-    put64(out + BORN_AT, (uint64_t)r->born);
+    put64(out + BORN_TIME_AT, (uint64_t)r->born);
     memcpy(out + BORN_HOST_AT, born_host, 8);
     memcpy(out + STORE_HOST_AT, d->host.at, 8);
     put32(out + RECONSUME_AT, (uint32_t)r->reconsumed);
     put64(out + RECONSUME_AT + 4, 0);
-    put32(out + HEAD - 4, (uint32_t)body.size);
+    put32(out + RECORD_HEAD - 4, (uint32_t)body.size);
 
     single *s = d->singles + d->count++;
     s->at = d->out_size;
@@ -152,7 +152,7 @@ static int stage(send_turn *d, const request *r, span body, const uint8_t *born_
     s->read = (int32_t)d->reads;
     slot *sent = touch(d, l->slot + (int32_t)r->queue_id);
     sent->sent++;
-    sent->sent_bytes += HEAD + body.size + 1 + l->name[0] + 2 + plain_size;
+    sent->sent_bytes += RECORD_HEAD + body.size + 1 + l->name[0] + 2 + plain_size;
     touch(d, s->slot)->count++;
     d->out_size += size;
     return 1;

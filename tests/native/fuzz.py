@@ -11,6 +11,9 @@ from random import Random
 from struct import pack
 
 from epochmq.model.record import HEAD, encode
+from epochmq.native import library
+from epochmq.native.library import RemakeArgs
+from epochmq.native.native_index import IndexPut
 from epochmq.spark.decode_native import (
     BLOCK,
     HOST_ROOM,
@@ -20,9 +23,6 @@ from epochmq.spark.decode_native import (
     TIMES,
     WholeArgs,
 )
-from epochmq.store.native import library
-from epochmq.store.native.library import RemakeArgs
-from epochmq.store.native.native_index import IndexPut
 from epochmq.store.native_batch import CheckedBatch, NativeBatch
 from epochmq.store.native_records import NativeRecords
 from epochmq.store.native_send import HALF, LEVELS, TIMED, SendRun, SendTexts

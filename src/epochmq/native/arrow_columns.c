@@ -1,26 +1,22 @@
-/* The columns of a record that need no properties, for the Spark decoder: numbers and times out of the
- * head, body, topic, hosts as text, and the broker's name. spark/decode_columns.py does the same.
+/* The columns of a record that need no properties, for the Spark decoder: numbers and times of the head, body,
+ * topic, hosts as text, and the broker's name. spark/decode_columns.py does the same.
  *
- * A column that is not wanted has no place. It gives up, without a verdict, at a time that is no date,
- * at a topic that is long or no sound UTF-8, and at an IPv4 address in the form of an IPv6 one.
+ * A column that is not wanted has a null pointer. The function returns 0 for a time that is no date, a topic that
+ * is too long or not valid UTF-8, and an IPv4 address in the form of an IPv6 address.
  */
-#include "whole.h"
-
-enum { BORN_TIME_AT = 40, BORN_HOST_AT = 48, STORE_TIME_AT = 56 };
+#include "arrow_rows.h"
 
 #define TIME_MS_MIN (-62135596800000)
 #define TIME_MS_MAX 253402300799999
 
-static const int INT32_AT[] = {12, 16, 36, 8, 72};  /* queueId flag sysFlag bodyCRC reconsumeTimes */
-static const int INT64_AT[] = {20, 28, 76};         /* queueOffset commitLogOffset prepared...     */
+static const int INT32_AT[] = {QUEUE_ID_AT, FLAG_AT, SYS_FLAG_AT, CRC_AT, RECONSUME_AT};
+static const int INT64_AT[] = {QUEUE_OFFSET_AT, OFFSET_AT, PREPARED_AT};
 static const int TIME_AT[] = {BORN_TIME_AT, STORE_TIME_AT};
 static const int HOST_AT[] = {BORN_HOST_AT, STORE_HOST_AT};
 
 /* Compiled once for IPv4 hosts, where the places are constants, and once for all others. */
 #define ALWAYS inline __attribute__((always_inline))
 #define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
-
-static uint64_t get64(const uint8_t *at) { return (uint64_t)get32(at) << 32 | get32(at + 4); }
 
 /* The field that is at `at` with IPv4 hosts: longer hosts move what follows them. */
 static ALWAYS const uint8_t *field(const uint8_t *record, int64_t born_more, int64_t store_more, int at)
@@ -125,10 +121,10 @@ static ALWAYS int put_head(const columns *c, column_work *w, int64_t row, const 
             c->int32s[n][row] = (int32_t)get32(field(record, born_more, store_more, INT32_AT[n]));
     for (int n = 0; n < LENGTH(INT64_AT); n++)
         if (c->int64s[n])
-            c->int64s[n][row] = (int64_t)get64(field(record, born_more, store_more, INT64_AT[n]));
+            c->int64s[n][row] = get_i64(field(record, born_more, store_more, INT64_AT[n]));
     for (int n = 0; n < LENGTH(TIME_AT); n++)
         if (c->times[n]) {
-            int64_t ms = (int64_t)get64(field(record, born_more, store_more, TIME_AT[n]));
+            int64_t ms = get_i64(field(record, born_more, store_more, TIME_AT[n]));
             if (ms < TIME_MS_MIN || ms > TIME_MS_MAX)
                 return 0;
             c->times[n][row] = ms * 1000;

@@ -3,7 +3,7 @@
  *
  * It gives up, without a verdict, when a text is no sound UTF-8 or has very many or long names.
  */
-#include "whole.h"
+#include "arrow_rows.h"
 
 enum { WORD = 8 };
 
@@ -200,7 +200,6 @@ static void put_found(pairs *p, int64_t row, const shape *s, const span *values)
             put_text(&p->found[s->found[n]], row, values[n], p->limit);
 }
 
-static uint64_t get64(const uint8_t *at) { return (uint64_t)get32(at) << 32 | get32(at + 4); }
 
 /* In place of a client's id that there is none of: store host and place in the log, in hex. */
 static void put_id(texts *column, int64_t row, const uint8_t *record, const parts *its)

@@ -16,7 +16,7 @@ from pathlib import Path
 from epochmq.base.errors import OurBug
 from epochmq.base.limits import BULK_READ_BYTES_MAX
 from epochmq.base.ports import Buffer
-from epochmq.store.native.memory import NativeMemory
+from epochmq.native.memory import NativeMemory
 
 HERE = Path(__file__).parent
 LIBRARY = HERE / "_native.so"
@@ -26,7 +26,7 @@ _POINTER, _TEXT, _I64 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
 
 
 class BatchArgs(ctypes.Structure):
-    """`batch` of batch.c; each span is two fields here, because these are faster to set."""
+    """`batch` of append_batch.c; each span is two fields here, because these are faster to set."""
 
     _fields_ = [
         *((name, kind)
@@ -79,7 +79,7 @@ class SendArgs(ctypes.Structure):
 
 
 class RemakeArgs(ctypes.Structure):
-    """`remake` of remake.c."""
+    """`remake` of rebuild_messages.c."""
 
     _fields_ = [
         ("send_turn", _POINTER), ("log", _POINTER), ("start", _I64), ("end", _I64),
@@ -89,7 +89,7 @@ class RemakeArgs(ctypes.Structure):
 
 
 class WaitsArgs(ctypes.Structure):
-    """`waits` of waits.c."""
+    """`waits` of timer_waits.c."""
 
     _fields_ = [
         ("log", _POINTER), ("start", _I64), ("end", _I64),

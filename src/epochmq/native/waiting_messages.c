@@ -1,26 +1,19 @@
-/* Records of messages that wait: whether they are ordinary, and until when they wait. */
+/* Reads records of waiting messages: half messages, delayed messages, messages for a time. */
 #include "send_turn.h"
-
-enum { V6_HOSTS = 0x30 };
-
-static int64_t get64(const uint8_t *at)
-{
-    return (int64_t)((uint64_t)get32(at) << 32 | get32(at + 4));
-}
 
 /* Whether the record at `s` is whole, ordinary and sound; its topic is behind its body. */
 int read_stored(const piece *log, const source *s, stored *r)
 {
-    if (s->offset < log->start || s->size < HEAD + 3 || s->offset > log->end ||
+    if (s->offset < log->start || s->size < RECORD_LEAST || s->offset > log->end ||
         s->size > log->end - s->offset)
         return 0;
     const uint8_t *at = r->at = log->at + (s->offset - log->start), *end = at + s->size;
-    if (get32(at) != (uint64_t)s->size || get32(at + 4) != MAGIC_V1 ||
-        get64(at + OFFSET_AT) != s->offset || get32(at + 36) & V6_HOSTS)
+    if (get32(at) != (uint64_t)s->size || get32(at + MAGIC_AT) != MAGIC_V1 ||
+        get_i64(at + OFFSET_AT) != s->offset || get32(at + SYS_FLAG_AT) & V6_HOSTS)
         return 0;
-    r->body.at = at + HEAD;
-    r->body.size = get32(at + HEAD - 4);
-    if (r->body.size < 1 || r->body.size > s->size - HEAD - 3)
+    r->body.at = at + RECORD_HEAD;
+    r->body.size = get32(at + BODY_SIZE_AT);
+    if (r->body.size < 1 || r->body.size > s->size - RECORD_LEAST)
         return 0;
     const uint8_t *name = r->body.at + r->body.size;
     if (end - name < 3 + name[0])
@@ -36,7 +29,7 @@ int read_stored(const piece *log, const source *s, stored *r)
 int64_t due_of(const stored *r)
 {
     const properties *found = &r->found;
-    const int64_t out = digits_of(found->out_ms, 15), store = get64(r->at + STORE_TIME_AT);
+    const int64_t out = digits_of(found->out_ms, 15), store = get_i64(r->at + STORE_TIME_AT);
     int64_t exact = out + 1, asked = 0;
     if (out < 0 || found->rolled || store < 0 || store > INT64_MAX / 4)
         return -1;
