@@ -63,5 +63,6 @@ def test_no_other_file_declares_the_layout() -> None:
             assert not re.findall(
                 r"(?:#define\s+|\b)(?:MAGIC_V\d|\w+_AT|RECORD_\w+)\s*=?\s+\d", text
             )
-            if path.name != "append_batch.c":  # it reads entries of a request
+            # append_batch.c reads entries of a request, native.h defines get32 by get16
+            if path.name not in {"append_batch.c", "native.h"}:
                 assert not re.findall(r"get(?:16|32|64|_i64)\((?:at|r\.at|record) \+ \d", text)
