@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from epochmq.admin.cli import cli
-from epochmq.admin.pipeline.options import job_options, parse, print_report, progress
+from epochmq.admin.pipeline.options import ProgressLines, job_options, parse, print_report, progress
 from epochmq.admin.pipeline.pipeline_command import JOBS
 from epochmq.base.errors import UsageError
 from epochmq.spark.jobs.job_report import JobReport
@@ -34,6 +34,20 @@ def test_report_in_text_json_and_a_file(tmp_path: Path) -> None:
     assert json.loads(file.read_text())["conf"] == {"spark.a": "1"}
     found = json.loads(CliRunner().invoke(job, ["-o", "json", "--dry-run"]).output)
     assert (found["rows"], found["dry"], found["master"]) == (2, True, "local[*]")
+
+
+def test_progress_without_a_terminal_is_a_line_from_time_to_time(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = ProgressLines("archive", every_s=10)
+    for now_s in (100.0, 109.0, 110.0, 111.0, 125.0):
+        lines.show(now_s, now_s, 200.0, f"{now_s:.0f} rows")
+    lines.show(140.0, 1.0, None, "1 row")
+    assert capsys.readouterr().err.splitlines() == [
+        "archive: 110 rows (55%)",
+        "archive: 125 rows (62%)",
+        "archive: 1 row",
+    ]
 
 
 def test_bad_settings() -> None:

@@ -78,7 +78,7 @@ for command in sys.argv[1:]:
 """
 JOBS = (
     "archive T --table x", "replay x T", "compact x", "reconcile T --table x",
-    "dlq G", "backfill x", "audit",
+    "dlq G", "backfill x", "audit", "verify x", "repair x --from y",
 )  # fmt: skip
 
 

@@ -1,6 +1,8 @@
 """The options and the output that all jobs have in common."""
 
 import json
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,15 +15,26 @@ from epochmq.spark.jobs.job_report import JobReport, Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+NO_SPARK = "none"
+LINE_EVERY_S = 10.0
+"""The time between two lines of progress where there is no terminal."""
+
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+_MASTER = click.option(
+    "--master",
+    default="local[*]",
+    metavar="URL",
+    show_default=True,
+    help="Spark: local[N], spark://HOST:PORT, sc://HOST:PORT.",
+)
+_MASTER_OR_NONE = click.option(
+    "--master",
+    default=NO_SPARK,
+    metavar="URL",
+    show_default=True,
+    help="none: threads of this process; or Spark: local[N], spark://HOST:PORT.",
+)
 _OPTIONS = (
-    click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
-    click.option(
-        "--master",
-        default="local[*]",
-        metavar="URL",
-        show_default=True,
-        help="Spark: local[N], spark://HOST:PORT, sc://HOST:PORT.",
-    ),
     click.option(
         "--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable."
     ),
@@ -37,7 +50,14 @@ _OPTIONS = (
 
 def job_options(function: F) -> F:
     """Add the options `dry_run`, `master`, `conf`, `report_file` and `output` to a command."""
-    for option in reversed(_OPTIONS):
+    for option in reversed((_DRY_RUN, _MASTER, *_OPTIONS)):
+        function = option(function)
+    return function
+
+
+def job_options_without_spark(function: F) -> F:
+    """Add the options of `job_options` to a command that runs without Spark by default."""
+    for option in reversed((_DRY_RUN, _MASTER_OR_NONE, *_OPTIONS)):
         function = option(function)
     return function
 
@@ -51,13 +71,35 @@ def parse(conf: tuple[str, ...]) -> dict[str, str]:
 
 @contextmanager
 def progress(title: str, *, total: bool = True) -> Iterator[Progress]:
-    """Show a progress bar on a terminal (a spinner without a total), and nothing in a pipe."""
+    """Show a progress bar on a terminal (a spinner without a total), otherwise lines on stderr."""
+    lines = ProgressLines(title) if not sys.stderr.isatty() else None
     with Bar(title, 1.0 if total else None) as bar:
 
         def show(done: float, whole: float | None, text: str) -> None:
             bar.set(done / whole if whole else done, text)
+            if lines is not None:
+                lines.show(time.monotonic(), done, whole, text)
 
         yield show
+
+
+class ProgressLines:
+    """Prints the progress of a job as a line on stderr from time to time, for logs."""
+
+    def __init__(self, title: str, every_s: float = LINE_EVERY_S) -> None:
+        self._title = title
+        self._every_s = every_s
+        self._next_s: float | None = None
+
+    def show(self, now_s: float, done: float, whole: float | None, text: str) -> None:
+        """Print a line if the last one is old enough; a job that is shorter prints none."""
+        if self._next_s is None:
+            self._next_s = now_s + self._every_s
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + self._every_s
+        share = f" ({done / whole:.0%})" if whole else ""
+        note(f"{self._title}: {text}{share}")
 
 
 def print_report(report: JobReport, output: str, file: Path | None) -> None:

@@ -16,6 +16,14 @@ JOBS = {
         "epochmq.admin.pipeline.compact_command",
         "The latest message of each key, as a table.",
     ),
+    "verify": (
+        "epochmq.admin.pipeline.verify_command",
+        "Check a table: files, rows, bodies, against its topics.",
+    ),
+    "repair": (
+        "epochmq.admin.pipeline.repair_command",
+        "Restore damaged files of a table from a copy or its topics.",
+    ),
     "audit": (
         "epochmq.admin.pipeline.audit_command",
         "Compare the replicas of a group by digests.",

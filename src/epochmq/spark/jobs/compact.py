@@ -24,7 +24,7 @@ from epochmq.spark.jobs.backfill import (
 )
 from epochmq.spark.jobs.job_report import JobReport
 from epochmq.spark.jobs.snapshot import SnapshotTarget
-from epochmq.spark.jobs.tables.opening import check_files, open_table
+from epochmq.spark.jobs.tables.opening import open_table
 from epochmq.spark.option_table import reach
 from epochmq.spark.spark_cluster import Cluster
 from epochmq.spark.spark_offsets import from_topics
@@ -127,7 +127,7 @@ def source_rows(
     lacking = sorted(set(COLUMNS) - set(table.schema().names))
     if lacking:
         raise UsageError(f"the archive {table.root} has no column {lacking[0]}, which this needs")
-    check_files(table)
+    table.check_files()
     if job.name_server:
         found = backfill(
             spark, table, job.name_server, topics=[job.topic], columns=COLUMNS, tls=job.tls

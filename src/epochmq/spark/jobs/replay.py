@@ -28,7 +28,7 @@ from epochmq.spark.jobs.replay_plan import (
     paced,
     save_state,
 )
-from epochmq.spark.jobs.tables.opening import check_files, data_frame, open_table
+from epochmq.spark.jobs.tables.opening import data_frame, open_table
 from epochmq.spark.option_table import reach
 from epochmq.spark.spark_cluster import Cluster
 
@@ -116,7 +116,7 @@ def _archive(spark: "SparkSession", uri: str) -> "DataFrame":
     lacking = sorted(set(NEEDED) - set(table.schema().names))
     if lacking:
         raise UsageError(f"the archive {uri} has no column {lacking[0]}, which a replay needs")
-    check_files(table)
+    table.check_files()
     rows: DataFrame = data_frame(spark, table)
     return rows
 

@@ -69,6 +69,7 @@ def test_a_manifest_without_digests_is_read(tmp_path: Path) -> None:
     table.commit(APP, 1, offsets(2), files_of(table, 1, 0, 2))
     for each in (tmp_path / "_manifest").iterdir():
         found = json.loads(each.read_text())
+        del found["sha256"]
         for file in found["add"]:
             del file["sha256"]
         each.write_text(json.dumps(found))

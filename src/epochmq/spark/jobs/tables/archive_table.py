@@ -3,7 +3,6 @@
 import json
 import re
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -124,6 +123,20 @@ class ArchiveTable(Protocol):
     def files(self) -> list[str]:
         """Return the URLs of the table's current files."""
 
+    def data_files(self) -> list[DataFile]:
+        """Return the current files that an archive wrote, with their digests where they have
+        one.
+        """
+
+    def replace(self, gone: Sequence[DataFile], new: Sequence[DataFile]) -> None:
+        """Commit `new` files in place of `gone` in one transaction; offsets and owner stay."""
+
+    def record_digests(self, files: Sequence[DataFile]) -> None:
+        """Store the digests of current files that had none; offsets and owner stay."""
+
+    def check_files(self) -> None:
+        """Raise `StoreDamaged` when the bytes of a file are not the ones that were written."""
+
     def schema(self) -> Any:
         """Return the schema as a `pyarrow.Schema`, including partition columns."""
 
@@ -138,45 +151,6 @@ class ArchiveTable(Protocol):
 
     def vacuum(self, older_than_hours: float) -> int:
         """Delete files that the table no longer uses and that are older; returns how many."""
-
-
-class MarkedTable(ABC):
-    """Base class of the table formats: checks for commits of other runs, then claims or commits."""
-
-    def __init__(self) -> None:
-        self.run = new_run()
-        self._mark: TransactionMark | None = None
-
-    def claim(self, app: str, offsets: Offsets, newest: Times | None = None) -> None:
-        """See `ArchiveTable.claim`."""
-        self._look()
-        batch = self._mark.batch if self._mark else 0
-        self._write(TransactionMark(app, batch, offsets, self.run, newest or {}), [])
-
-    def commit(
-        self,
-        app: str,
-        batch: int,
-        offsets: Offsets,
-        files: Sequence[DataFile],
-        newest: Times | None = None,
-    ) -> bool:
-        """See `ArchiveTable.commit`."""
-        self._look()
-        if not is_next(self._mark, batch):
-            return False
-        self._write(TransactionMark(app, batch, offsets, self.run, newest or {}), files)
-        return True
-
-    @abstractmethod
-    def _look(self) -> None:
-        """Read the newest version; raises `TableConflict` if another run has written a mark into
-        it.
-        """
-
-    @abstractmethod
-    def _write(self, mark: TransactionMark, files: Sequence[DataFile]) -> None:
-        """Commit the files and the mark in one transaction, and keep the mark."""
 
 
 def new_run() -> str:

@@ -16,7 +16,6 @@ from epochmq.base.errors import UsageError
 from epochmq.spark.jobs.tables.archive_table import (
     PARTITION_COLUMNS,
     DataFile,
-    MarkedTable,
     Offsets,
     TableConflict,
     TransactionMark,
@@ -26,7 +25,8 @@ from epochmq.spark.jobs.tables.archive_table import (
     new_columns,
     plain,
 )
-from epochmq.spark.jobs.tables.rewriting import bins, rewrite
+from epochmq.spark.jobs.tables.digests import TableDigests
+from epochmq.spark.jobs.tables.marked_table import MarkedTable
 from epochmq.spark.jobs.tables.storage import Storage, clear_errors
 from epochmq.spark.needs import need
 
@@ -47,6 +47,7 @@ class DeltaArchive(MarkedTable):
         self.storage = Storage(uri)
         self.root = self.storage.root
         super().__init__()
+        self._digests = TableDigests(self.storage, LOG)
         self._options = storage_options(self.root)
         self._table = self._open(schema, app)
         self._mark = self._find_mark()
@@ -112,11 +113,12 @@ class DeltaArchive(MarkedTable):
             check_mark(self._find_mark(), self._mark, self.root)
 
     def _write(self, mark: TransactionMark, files: Sequence[DataFile]) -> None:
-        self._transact([self._action(each) for each in files], mark)
+        self._transact([self._action(each) for each in files], mark, files)
         self._mark = mark
 
-    def _transact(self, actions: list[Any], mark: TransactionMark) -> None:
+    def _transact(self, actions: list[Any], mark: TransactionMark, new: Sequence[DataFile]) -> None:
         errors = need("deltalake.exceptions", "lake")
+        self._digests.add(new)
         try:
             with clear_errors(self.root):
                 self._table.create_write_transaction(
@@ -131,6 +133,7 @@ class DeltaArchive(MarkedTable):
                 f"another archive writes to {self.root}; this run stops ({error})"
             ) from error
         self._table.update_incremental()
+        self._digests.add_metadata()
 
     def _properties(self, mark: TransactionMark) -> Any:
         # Two runs that commit at the same time use the same transaction id: the later one fails.
@@ -174,25 +177,29 @@ class DeltaArchive(MarkedTable):
             fields = self._lib.Schema.from_arrow(pa.schema(fresh)).fields
             self._table.alter.add_columns(fields, commit_properties=self._kept())
             self._table.update_incremental()
+            self._digests.add_metadata()
         return [each.name for each in fresh]
 
     def _kept(self) -> Any:
         return self._properties(self._mark) if self._mark else None
 
-    def compact(self) -> dict[str, int]:
-        """Replace small files by files written here: delta-rs neither writes nor checks page
-        checksums.
-        """
-        self._look()
-        old = bins(self._own_files())
-        if not old or self._mark is None:
-            return {"removed": 0, "added": 0}
-        schema, mark = self.schema(), self._mark
-        new = [rewrite(self.storage, each, schema, mark.batch) for each in old]
-        gone = [file for each in old for file in each]
+    def data_files(self) -> list[DataFile]:
+        self._table.update_incremental()
+        return self._digests.added_to(self._own_files())
+
+    def check_files(self) -> None:
+        self._digests.check_metadata()
+        super().check_files()
+
+    def record_digests(self, files: Sequence[DataFile]) -> None:
+        self._digests.add(files)
+
+    def _exchange(
+        self, mark: TransactionMark, gone: Sequence[DataFile], new: Sequence[DataFile]
+    ) -> None:
+        # delta-rs neither writes nor checks page checksums, so compaction does not use it.
         actions = [self._removal(each) for each in gone]
-        self._transact([*actions, *(self._action(each, is_new=False) for each in new)], mark)
-        return {"removed": len(gone), "added": len(new)}
+        self._transact([*actions, *(self._action(each, is_new=False) for each in new)], mark, new)
 
     def _own_files(self) -> list[DataFile]:
         """Return the table's files that have an archive's file names, from Delta's log."""
@@ -215,6 +222,8 @@ class DeltaArchive(MarkedTable):
             commit_properties=self._kept(),
         )
         self._table.update_incremental()
+        self._digests.add_metadata()
+        self._digests.forget_missing()
         return len(gone)
 
 

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import EnvironmentFault, EpochError, UsageError
 from epochmq.spark.jobs.tables.archive_table import (
     PARTITION_COLUMNS,
     DataFile,
-    MarkedTable,
     Offsets,
     TableConflict,
     TransactionMark,
@@ -22,14 +21,17 @@ from epochmq.spark.jobs.tables.archive_table import (
     check_owner,
     new_columns,
 )
+from epochmq.spark.jobs.tables.digests import TableDigests
+from epochmq.spark.jobs.tables.marked_table import MarkedTable
 from epochmq.spark.jobs.tables.parquet import remove_unused
-from epochmq.spark.jobs.tables.rewriting import bins, rewrite
 from epochmq.spark.jobs.tables.storage import Storage, clear_errors, is_local, normal
 from epochmq.spark.needs import need
 
 KEY = "epochmq.mark"
 OWNER = "epochmq.app"
 CATALOG_FILE = "catalog.db"
+DATA, METADATA = "data", "metadata"
+"""The directories of a table below its location."""
 DEFAULT_NAME = "archive.messages"
 
 
@@ -59,8 +61,10 @@ class IcebergArchive(MarkedTable):
         with clear_errors(self.warehouse):
             self._catalog = open_catalog(self.warehouse, catalog, create=schema is not None)
             self._table = self._open(schema, app)
-        self.root = f"{_plain(self._table.location())}/data"
+        location = _plain(self._table.location())
+        self.root = f"{location}/{DATA}"
         self.storage = Storage(self.root)
+        self._digests = TableDigests(Storage(location), METADATA, DATA)
         self._mark = self._find_mark()
 
     @property
@@ -125,6 +129,7 @@ class IcebergArchive(MarkedTable):
 
     def _write(self, mark: TransactionMark, files: Sequence[DataFile]) -> None:
         def change(transaction: Any) -> None:
+            self._digests.add(files)
             with transaction.update_snapshot(snapshot_properties=_marked(mark)).fast_append() as to:
                 for each in self._data_files(transaction, files):
                     to.append_data_file(each)
@@ -144,6 +149,7 @@ class IcebergArchive(MarkedTable):
                 f" ({error})"
             ) from error
         self._table.refresh()
+        self._digests.add_metadata()
 
     def _name_columns(self, transaction: Any) -> None:
         """Set the name mapping: our files have no field ids, so readers find columns by name."""
@@ -165,7 +171,13 @@ class IcebergArchive(MarkedTable):
 
     def _current(self) -> list[tuple[DataFile, Any]]:
         """Return the table's current files, as `DataFile` and as Iceberg's own entry."""
-        return [(self._ours(task.file), task.file) for task in self._table.scan().plan_files()]
+        try:
+            return [(self._ours(task.file), task.file) for task in self._table.scan().plan_files()]
+        except (EpochError, OSError):
+            raise
+        except Exception as error:  # pyiceberg parses files that may have changed
+            self._digests.check_metadata()
+            raise EnvironmentFault(f"the list of files of {self.root} cannot be read") from error
 
     def _ours(self, file: Any) -> DataFile:
         path = _plain(file.file_path).removeprefix(self.root).lstrip("/")
@@ -188,29 +200,36 @@ class IcebergArchive(MarkedTable):
             with self._table.update_schema() as update:
                 update.union_by_name(pa.schema(fresh))
             self._table.refresh()
+            self._digests.add_metadata()
         return [each.name for each in fresh]
 
-    def compact(self) -> dict[str, int]:
-        self._look()
-        known = {ours.path: (ours, entry) for ours, entry in self._current()}
-        old = bins(ours for ours, _ in known.values())
-        if not old or self._mark is None:
-            return {"removed": 0, "added": 0}
-        mark = self._mark
-        plain = self.schema()
-        new = [rewrite(self.storage, each, plain, mark.batch) for each in old]
-        gone = [known[file.path][1] for each in old for file in each]
+    def data_files(self) -> list[DataFile]:
+        self._table.refresh()
+        files = sorted((ours for ours, _ in self._current()), key=lambda each: each.path)
+        return self._digests.added_to(files)
+
+    def check_files(self) -> None:
+        self._digests.check_metadata()
+        super().check_files()
+
+    def record_digests(self, files: Sequence[DataFile]) -> None:
+        self._digests.add(files)
+
+    def _exchange(
+        self, mark: TransactionMark, gone: Sequence[DataFile], new: Sequence[DataFile]
+    ) -> None:
+        entries = {ours.path: entry for ours, entry in self._current()}
 
         def change(transaction: Any) -> None:
+            self._digests.add(new)
             update = transaction.update_snapshot(snapshot_properties=_marked(mark))
             with update.overwrite() as to:
-                for entry in gone:
-                    to.delete_data_file(entry)
+                for each in gone:
+                    to.delete_data_file(entries[each.path])
                 for entry in self._data_files(transaction, new):
                     to.append_data_file(entry)
 
         self._commit(change)
-        return {"removed": len(gone), "added": len(new)}
 
     def vacuum(self, older_than_hours: float) -> int:
         """Expire snapshots of that age, then delete unused files; files of kept snapshots stay."""
@@ -221,7 +240,10 @@ class IcebergArchive(MarkedTable):
         self._table.refresh()
         named = self._table.inspect.all_files().column("file_path").to_pylist()
         used = {_plain(each).removeprefix(self.root).lstrip("/") for each in named}
-        return remove_unused(self.storage, used, older_than_hours)
+        removed = remove_unused(self.storage, used, older_than_hours)
+        self._digests.add_metadata()
+        self._digests.forget_missing()
+        return removed
 
 
 def _marked(mark: TransactionMark) -> dict[str, str]:

@@ -1,12 +1,15 @@
 """Opens tables of any format, and reads them with Arrow or Spark."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from epochmq.base.errors import NotFound, UsageError
+from epochmq.base.errors import EnvironmentFault, EpochError, NotFound, StoreDamaged, UsageError
 from epochmq.spark.jobs.tables.archive_table import ESCAPED
-from epochmq.spark.jobs.tables.delta import DeltaArchive
-from epochmq.spark.jobs.tables.iceberg import DEFAULT_NAME, IcebergArchive
-from epochmq.spark.jobs.tables.parquet import ParquetArchive
+from epochmq.spark.jobs.tables.delta import LOG, DeltaArchive
+from epochmq.spark.jobs.tables.digests import FOLDER, TableDigests
+from epochmq.spark.jobs.tables.iceberg import DATA, DEFAULT_NAME, METADATA, IcebergArchive
+from epochmq.spark.jobs.tables.parquet import Manifest, ParquetArchive
 from epochmq.spark.jobs.tables.storage import Storage, clear_errors
 from epochmq.spark.needs import need
 
@@ -46,11 +49,12 @@ def open_table(
     """Open the table at `uri`; create it if there is none and `schema` is given.
 
     Without `format`, the table's own format is used. Raises `UsageError` when the table has another
-    format than `format`, and `NotFound` when there is no table and no schema.
+    format than `format`, `NotFound` when there is no table and no schema, and `StoreDamaged` when
+    the table cannot be opened because its metadata has changed.
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"'{format}' is no format: use {', '.join(FORMATS)}")
-    with clear_errors(uri):
+    with opening_errors(uri, catalog), clear_errors(uri):
         found = "iceberg" if catalog else format_at(uri)
         if format and found and format != found:
             raise UsageError(f"the table {uri} is {found}, not {format}")
@@ -60,6 +64,53 @@ def open_table(
         if kind == "iceberg":
             return IcebergArchive(uri, schema, app, name=name, catalog=catalog)
         return (DeltaArchive if kind == "delta" else ParquetArchive)(uri, schema, app)
+
+
+@contextmanager
+def opening_errors(uri: str, catalog: str | None) -> Iterator[None]:
+    """Convert the errors of table libraries to one line, which names metadata that has changed."""
+    try:
+        yield
+    except (EpochError, OSError):
+        raise
+    except Exception as error:
+        said = next(iter(str(error).splitlines()), "") or type(error).__name__
+        if changed := changed_metadata(uri, catalog):
+            raise StoreDamaged(
+                f"the table {uri} is damaged: {', '.join(changed[:5])} are not what the archive"
+                f" wrote ({said[:200]}). Restore them from a copy of the table by `epochmq pipeline"
+                " repair`"
+            ) from error
+        raise EnvironmentFault(f"the table {uri} cannot be opened: {said[:300]}") from error
+
+
+def digests_at(uri: str, catalog: str | None = None) -> list[TableDigests]:
+    """Return the digests of the Delta table or of the Iceberg tables at `uri`, without opening a
+    table.
+    """
+    storage = Storage(uri)
+    if not catalog and not IcebergArchive.is_at(storage):
+        return [TableDigests(storage, LOG)]
+    found = storage.fs.glob(f"{storage.root}/**/{FOLDER}")
+    roots = sorted(str(each).rstrip("/").removesuffix(f"/{FOLDER}") for each in found)
+    scheme = "" if storage.local else f"{storage.root.partition('://')[0]}://"
+    return [TableDigests(Storage(f"{scheme}{root}"), METADATA, DATA) for root in roots]
+
+
+def changed_metadata(uri: str, catalog: str | None = None) -> list[str]:
+    """Return the metadata and digest files of the table at `uri` that have changed since they were
+    written, relative to `uri`.
+    """
+    storage = Storage(uri)
+    if not catalog and ParquetArchive.is_at(storage):
+        return Manifest(storage).check()
+    found = []
+    for each in digests_at(uri, catalog):
+        inner = each.storage.root.removeprefix(storage.root).strip("/")
+        found += [
+            f"{inner}/{path}".strip("/") for path in [*each.read()[1], *each.changed_metadata()]
+        ]
+    return found
 
 
 def paths_of(table: AnyTable) -> list[str]:
@@ -84,16 +135,6 @@ def arrow_dataset(table: AnyTable) -> Any:
         format=dataset.ParquetFileFormat(default_fragment_scan_options=scan),
         filesystem=table.storage.fs,
     )
-
-
-def check_files(table: AnyTable) -> None:
-    """Raise `StoreDamaged` when a file's bytes are not the ones that were written.
-
-    Only plain Parquet tables store a digest of each file; readers of the other formats check page
-    checksums.
-    """
-    if isinstance(table, ParquetArchive):
-        table.check_files()
 
 
 def data_frame(spark: Any, table: AnyTable) -> Any:

@@ -1,6 +1,7 @@
 """Plain Parquet tables with a manifest: readable without a library, with the same guarantees."""
 
 import base64
+import hashlib
 import json
 import os
 import time
@@ -10,10 +11,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from epochmq.base.errors import EnvironmentFault, UsageError
+from epochmq.base.errors import EnvironmentFault, StoreDamaged, UsageError
 from epochmq.spark.jobs.tables.archive_table import (
     DataFile,
-    MarkedTable,
     Offsets,
     TableConflict,
     TransactionMark,
@@ -21,7 +21,7 @@ from epochmq.spark.jobs.tables.archive_table import (
     check_owner,
     new_columns,
 )
-from epochmq.spark.jobs.tables.rewriting import bins, check_digests, rewrite
+from epochmq.spark.jobs.tables.marked_table import MarkedTable
 from epochmq.spark.jobs.tables.storage import Storage, clear_errors, sync_directory
 from epochmq.spark.needs import need
 
@@ -34,6 +34,9 @@ from epochmq.spark.needs import need
 FOLDER = "_manifest"
 WHOLE_EVERY = 64
 FORMAT = 1
+SEAL = "sha256"
+FIELDS = frozenset({"format", "app", "schema", "mark", "add", "remove", "all"})
+"""The fields of a version of the manifest, without its digest."""
 
 
 @dataclass
@@ -87,15 +90,32 @@ class Manifest:
         raise UsageError(f"the manifest of {self.storage.root} has no beginning")
 
     def _read(self, version: int) -> dict[str, Any]:
+        text = bytes(self.storage.fs.cat_file(self._url(version)))
         try:
-            found = json.loads(self.storage.fs.cat_file(self._url(version)))
-        except ValueError:
-            raise EnvironmentFault(f"{self._url(version)} is damaged: it is no JSON") from None
+            found = dict(json.loads(text))
+        except (ValueError, TypeError):
+            raise StoreDamaged(f"{self._url(version)} is damaged: it is no JSON object") from None
+        is_sealed = SEAL in found or found.keys() - FIELDS
+        if is_sealed and text != sealed({key: found[key] for key in found if key != SEAL}):
+            raise StoreDamaged(
+                f"{self._url(version)} is damaged: its digest does not fit. Restore it from a copy"
+                " of the table by `epochmq pipeline repair`"
+            )
         if found.get("format") != FORMAT:
             raise EnvironmentFault(
                 f"{self._url(version)} has format {found.get('format')}, {FORMAT} is understood"
             )
-        return dict(found)
+        return found
+
+    def check(self) -> list[str]:
+        """Return the paths of the kept versions that have changed since they were written."""
+        changed = []
+        for version in self.versions():
+            try:
+                self._read(version)
+            except StoreDamaged:
+                changed.append(f"{FOLDER}/{version:020d}.json")
+        return changed
 
     def _url(self, version: int) -> str:
         return self.storage.url(f"{FOLDER}/{version:020d}.json")
@@ -123,7 +143,7 @@ class Manifest:
         )
         if version % WHOLE_EVERY == 0:
             found["all"] = [asdict(each) for each in after.files.values()]
-        self._create(version, json.dumps(found, sort_keys=True).encode())
+        self._create(version, sealed(found))
         return after
 
     def _create(self, version: int, text: bytes) -> None:
@@ -139,6 +159,12 @@ class Manifest:
                 f"another archive writes to {self.storage.root}; this run stops,"
                 " and nothing of its unfinished batch is in the table"
             ) from None
+
+
+def sealed(found: dict[str, Any]) -> bytes:
+    """Return a version as JSON with its own SHA-256; versions of older releases have none."""
+    seal = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+    return json.dumps({**found, SEAL: seal}, sort_keys=True).encode()
 
 
 def _create_whole(path: Path, text: bytes) -> None:
@@ -230,9 +256,16 @@ class ParquetArchive(MarkedTable):
         return [self.storage.url(path) for path in sorted(self._state.files)]
 
     def check_files(self) -> None:
-        """Raise `StoreDamaged` when a file's bytes are not the ones that were written."""
+        if changed := self._manifest.check():
+            raise StoreDamaged(
+                f"{self.root} is damaged: {', '.join(changed[:5])} are not what the archive wrote."
+                " Restore them from a copy of the table by `epochmq pipeline repair`"
+            )
+        super().check_files()
+
+    def data_files(self) -> list[DataFile]:
         self._state = self._manifest.load(self._state)
-        check_digests(self.storage, self._state.files.values())
+        return [self._state.files[path] for path in sorted(self._state.files)]
 
     def schema(self) -> Any:
         pa = need("pyarrow", "spark")
@@ -247,16 +280,15 @@ class ParquetArchive(MarkedTable):
             self._state = self._manifest.append(self._state, self._state.mark, schema=wider)
         return [each.name for each in fresh]
 
-    def compact(self) -> dict[str, int]:
-        state = self._manifest.load(self._state)
-        batch = state.mark.batch if state.mark else 0
-        old = bins(state.files.values())
-        new = [rewrite(self.storage, each, self.schema(), batch) for each in old]
-        gone = [file.path for each in old for file in each]
-        if new:
-            state = self._manifest.append(state, state.mark, new, gone)
-        self._state = state
-        return {"removed": len(gone), "added": len(new)}
+    def record_digests(self, files: Sequence[DataFile]) -> None:
+        paths = [each.path for each in files]
+        self._state = self._manifest.append(self._state, self._state.mark, files, paths)
+
+    def _exchange(
+        self, mark: TransactionMark, gone: Sequence[DataFile], new: Sequence[DataFile]
+    ) -> None:
+        paths = [each.path for each in gone]
+        self._state = self._manifest.append(self._state, mark, new, paths)
 
     def vacuum(self, older_than_hours: float) -> int:
         self._state = self._manifest.load(self._state)

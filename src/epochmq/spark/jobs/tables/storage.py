@@ -8,6 +8,7 @@ import errno
 import hashlib
 import io
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -158,9 +159,8 @@ class Storage:
     def sha256(self, path: str) -> str:
         """Return the SHA-256 of a file's bytes in hexadecimal."""
         found = hashlib.sha256()
-        with clear_errors(self.root), self.fs.open(self.url(path), "rb") as file:
-            while block := file.read(_BLOCK_BYTES):
-                found.update(block)
+        for block in self.blocks(path):
+            found.update(block)
         return found.hexdigest()
 
     def find(self) -> dict[str, tuple[int, float]]:
@@ -173,6 +173,39 @@ class Storage:
             for name, each in found.items()
             if name.endswith(".parquet")
         }
+
+    def sizes(self, directory: str) -> dict[str, int]:
+        """Return name -> bytes of the files in a directory; nothing for one that is missing."""
+        self.fs.invalidate_cache()
+        try:
+            found = self.fs.ls(self.url(directory), detail=True)
+        except FileNotFoundError:
+            return {}
+        files = (each for each in found if each["type"] == "file")
+        return {each["name"].rpartition("/")[2]: int(each["size"] or 0) for each in files}
+
+    def replace(self, path: str, content: Iterator[bytes]) -> None:
+        """Replace a file, or create it; the old bytes are kept as `<path>.damaged-<ms>`."""
+        draft = f"{path}.restored"
+        with self.create(draft) as file:
+            for block in content:
+                file.write(block)
+        with clear_errors(self.root):
+            if self.exists(path):
+                self.set_aside(path)
+            self.fs.mv(self.url(draft), self.url(path))
+        if self.local:
+            sync_directory(Path(self.url(path)).parent)
+
+    def set_aside(self, path: str) -> None:
+        """Rename a damaged file, so that nothing reads it and its bytes are kept."""
+        self.fs.mv(self.url(path), self.url(f"{path}.damaged-{time.time_ns() // 10**6}"))
+
+    def blocks(self, path: str) -> Iterator[bytes]:
+        """Yield a file's bytes in blocks."""
+        with clear_errors(self.root), self.fs.open(self.url(path), "rb") as file:
+            while block := file.read(_BLOCK_BYTES):
+                yield block
 
     def remove(self, path: str) -> None:
         """Delete a file; a missing file is not an error."""

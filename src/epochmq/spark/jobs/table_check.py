@@ -1,0 +1,199 @@
+"""Checks one data file of an archive: bytes, pages, rows, bodies, and the messages in the topic."""
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from epochmq.base.ports import Buffer
+from epochmq.model.sys_flag import COMPRESSED
+from epochmq.model.topic import MessageQueue
+from epochmq.spark.jobs.archive_plan import Range
+from epochmq.spark.jobs.tables.archive_table import DataFile
+from epochmq.spark.jobs.tables.rewriting import conform
+from epochmq.spark.jobs.tables.storage import Storage
+from epochmq.spark.needs import need
+
+SHOWN = 5
+"""The most positions that are named for each kind of fault in a file."""
+POSITION = ("brokerName", "queueId", "queueOffset")
+CHECKSUM = ("body", "bodyCRC", "sysFlag")
+_CRC_MASK = 0x7FFFFFFF
+_FETCHED_ROWS = 20_000
+
+ReadTopic = Callable[[Range], Iterable[Buffer]]
+"""Returns the raw records of a range that brokers still have, whole records in order."""
+
+
+class Span(NamedTuple):
+    """Queue offsets `[start, end)` of one queue, which are rows next to each other in a file."""
+
+    queue: MessageQueue
+    start: int
+    end: int
+
+
+@dataclass
+class FileCheck:
+    """The result of the check of one file."""
+
+    path: str
+    rows: int = 0
+    bytes: int = 0
+    is_missing: bool = False
+    damage: str = ""
+    """Why the file's bytes are not sound; its rows were not read."""
+    spans: list[Span] = field(default_factory=list)
+    wrong_bodies: list[str] = field(default_factory=list)
+    """Positions of the first bodies that do not match the checksum of the broker."""
+    compared: int = 0
+    """Rows that the topic has and that were compared."""
+    expired: int = 0
+    """Rows that the topic no longer has."""
+    different: list[str] = field(default_factory=list)
+    """Positions of the first rows that differ from the message in the topic."""
+
+
+def check_file(
+    storage: Storage, file: DataFile, topic_columns: Sequence[str], read: ReadTopic | None
+) -> FileCheck:
+    """Check a file; with `read`, compare its rows with the topic in the columns `topic_columns`.
+
+    One row group is in memory at a time.
+    """
+    result = FileCheck(file.path, bytes=file.bytes)
+    result.damage = bytes_damage(storage, file, result)
+    if result.damage:
+        return result
+    parquet = need("pyarrow.parquet", "spark")
+    try:
+        with storage.fs.open(storage.url(file.path), "rb") as opened:
+            source = parquet.ParquetFile(opened, page_checksum_verification=True)
+            for group in range(source.num_row_groups):
+                _check_rows(source.read_row_group(group), file, topic_columns, read, result)
+    except (OSError, ValueError) as error:  # pyarrow's errors are kinds of these two
+        result.damage = f"it cannot be read: {_first_line(error)}"
+    if not result.damage and result.rows != file.rows:
+        result.damage = f"it has {result.rows} rows, and the table says {file.rows}"
+    return result
+
+
+def bytes_damage(storage: Storage, file: DataFile, result: FileCheck) -> str:
+    """Return why the file's bytes are not the ones that were written; "" if they are."""
+    try:
+        size = int(storage.fs.info(storage.url(file.path))["size"])
+        if size != file.bytes:
+            return f"it has {size} bytes, and the table says {file.bytes}"
+        if file.sha256 and storage.sha256(file.path) != file.sha256:
+            return "its SHA-256 is not the one of the bytes that were written"
+    except FileNotFoundError:
+        result.is_missing = True
+        return "it is missing"
+    except OSError as error:
+        return f"it cannot be read: {_first_line(error)}"
+    return ""
+
+
+def _check_rows(
+    rows: Any,
+    file: DataFile,
+    topic_columns: Sequence[str],
+    read: ReadTopic | None,
+    result: FileCheck,
+) -> None:
+    result.rows += rows.num_rows
+    if set(rows.column_names) >= {*CHECKSUM, *POSITION}:
+        wrong = wrong_bodies(rows)
+        result.wrong_bodies += [position(rows, at) for at in wrong[:SHOWN]]
+    if not set(rows.column_names) >= set(POSITION):
+        return
+    at = 0
+    for span in spans(rows, file.topic):
+        result.spans.append(span)
+        count = span.end - span.start
+        if read is not None:
+            _compare(rows.slice(at, count), span, topic_columns, read, result)
+        at += count
+
+
+def spans(rows: Any, topic: str) -> Iterator[Span]:
+    """Yield the runs of rows with consecutive queue offsets of one queue, in order."""
+    if not rows.num_rows:
+        return
+    brokers = rows.column("brokerName").combine_chunks().dictionary_encode()
+    names, numbers = brokers.dictionary.to_pylist(), brokers.indices.to_numpy()
+    queue_ids = rows.column("queueId").to_numpy()
+    offsets = rows.column("queueOffset").to_numpy()
+    breaks = (np.diff(offsets) != 1) | (np.diff(queue_ids) != 0) | (np.diff(numbers) != 0)
+    starts = [0, *(np.flatnonzero(breaks) + 1).tolist()]
+    for first, last in zip(starts, [*starts[1:], rows.num_rows], strict=True):
+        queue = MessageQueue(topic, names[numbers[first]], int(queue_ids[first]))
+        yield Span(queue, int(offsets[first]), int(offsets[last - 1]) + 1)
+
+
+def wrong_bodies(rows: Any) -> list[int]:
+    """Return the numbers of the rows whose body does not match `bodyCRC`.
+
+    Bodies that were compressed are stored decompressed, and their checksum is that of the
+    compressed body, so they are not checked.
+    """
+    bodies = rows.column("body").to_pylist()
+    sums, flags = rows.column("bodyCRC").to_pylist(), rows.column("sysFlag").to_pylist()
+    return [
+        at
+        for at, (body, crc, flag) in enumerate(zip(bodies, sums, flags, strict=True))
+        if body is not None
+        and crc
+        and not (flag or 0) & COMPRESSED
+        and zlib.crc32(body) & _CRC_MASK != crc
+    ]
+
+
+def _compare(
+    rows: Any, span: Span, topic_columns: Sequence[str], read: ReadTopic, result: FileCheck
+) -> None:
+    """Compare rows of one span with the messages that the topic has at the same queue offsets."""
+    wanted = rows.select(topic_columns)
+    there = topic_rows(span, wanted.schema, read)
+    if there.equals(wanted):
+        result.compared += wanted.num_rows
+        return
+    known = {row["queueOffset"]: row for row in there.to_pylist()}
+    for at, row in enumerate(wanted.to_pylist()):
+        same = known.get(span.start + at)
+        if same is None:
+            result.expired += 1
+            continue
+        result.compared += 1
+        if same != row:
+            columns = [name for name in topic_columns if same[name] != row[name]]
+            if len(result.different) < SHOWN:
+                result.different.append(f"{position(rows, at)} ({', '.join(columns)})")
+
+
+def topic_rows(span: Span, schema: Any, read: ReadTopic) -> Any:
+    """Return the rows of a span that the topic has, in the columns and types of the table."""
+    from epochmq.spark.decode import Decoder
+    from epochmq.spark.decode_bodies import AS_STORED
+
+    pa = need("pyarrow", "spark")
+    is_raw = "properties" in schema.names and not pa.types.is_map(schema.field("properties").type)
+    decoder = Decoder(schema.names, "raw" if is_raw else "map", bad_bodies=AS_STORED)
+    bounds = (span.start, span.end)
+    batches = [
+        batch
+        for records in read(Range(span.queue, *bounds))
+        for batch in decoder.batches(records, span.queue.broker_name, _FETCHED_ROWS, bounds)
+    ]
+    return conform(pa.Table.from_batches(batches, decoder.schema), schema)
+
+
+def position(rows: Any, at: int) -> str:
+    """Return `broker:queueId:queueOffset` of a row."""
+    return ":".join(str(rows.column(name)[at].as_py()) for name in POSITION)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)[:200]
