@@ -1,6 +1,7 @@
-"""Every core is covered whole, branches too, by its own tests: nothing in it is untried.
+"""The tests of each module in `CORES` cover all of its lines and branches.
 
-One run plays the test files of all of them, and notes which test reached what.
+One run of pytest plays the test files of all these modules and records which test reached which
+line. `make test` plays the same files without the record, so this check is part of `make soak`.
 """
 
 import json
@@ -54,6 +55,7 @@ def test_there_are_cores() -> None:
     assert "raft/raft_core.py" in CORES
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("core", CORES)
 def test_its_own_tests_cover_it(core: str, measured: tuple[Path, str], tmp_path: Path) -> None:

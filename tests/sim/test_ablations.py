@@ -1,6 +1,7 @@
-"""Each safeguard carries weight: off, the kept seed breaks a rule; on, it is clean (INV-92).
+"""A safeguard that is switched off is detected: the stored seed breaks a rule (INV-92).
 
-`python -m sim ablate` hunts for all of them anew, and plays 150 seeds with everything on.
+With all safeguards the same seed is clean, which `make soak` checks. `python -m sim ablate`
+searches new seeds for each safeguard, and plays 150 seeds with all safeguards.
 """
 
 import pytest
@@ -9,17 +10,19 @@ from sim.kernel.plan import SWITCHES
 from sim.tools.ablate import ABLATIONS, Ablation, caught
 from sim.tools.report import report
 from sim.tools.worlds import run
+from tests.tiers import SOAK
 
 HERE = [ablation for ablation in ABLATIONS if ablation.world != "raft"]
 
 
 @pytest.mark.parametrize("ablation", HERE, ids=lambda a: a.switch)
-def test_off_it_is_caught_and_on_it_is_clean(ablation: Ablation) -> None:
+def test_a_missing_safeguard_is_detected(ablation: Ablation) -> None:
     assert ablation.seed is not None
     outcome = run(ablation.plan(ablation.seed))
     assert caught(ablation, outcome), report(outcome)
-    clean = run(ablation.plan(ablation.seed, off=False))
-    assert clean.violation is None, report(clean)
+    if SOAK:
+        clean = run(ablation.plan(ablation.seed, off=False))
+        assert clean.violation is None, report(clean)
 
 
 def test_every_switch_has_its_hunt() -> None:

@@ -9,7 +9,7 @@ from sim.tools.report import report
 from sim.tools.worlds import run
 from tests.tiers import choose
 
-SEEDS = choose(sample=4, soak=20)
+SEEDS = choose(sample=2, soak=20)
 FEWER = {
     "S12": 8,
     "S13": 8,
