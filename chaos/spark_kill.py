@@ -34,7 +34,7 @@ from chaos.spark_outcome import VICTIMS, Outcome, done, read_legs, report, still
 from chaos.spark_plan import Run
 from epochmq.client.aio import Admin
 from epochmq.model.topic import TopicConfig
-from epochmq.spark.jobs.tables.opening import open_table
+from epochmq.tables.opening import open_table
 
 QUEUES = 4
 OWNER = f"archive:{TOPIC}"

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 
 from chaos.spark_feed import Place
-from epochmq.spark.jobs.tables.archive_table import batch_of
-from epochmq.spark.jobs.tables.opening import AnyTable, arrow_dataset, open_table, paths_of
+from epochmq.tables.archive_table import batch_of
+from epochmq.tables.opening import AnyTable, arrow_dataset, open_table, paths_of
 
 Row = tuple[int, int, str]
 """Queue id, queue offset and message id."""

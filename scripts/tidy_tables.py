@@ -11,8 +11,9 @@ LAYERS = {
     **dict.fromkeys(("wire", "store", "raft"), 2),
     **dict.fromkeys(("replication", "auth", "runtime"), 3),
     **dict.fromkeys(("nameserver", "controller", "broker", "client"), 4),
-    **dict.fromkeys(("observe", "spark"), 5),
-    "admin": 6,  # the command line reaches everything, jobs on Spark too
+    **dict.fromkeys(("observe", "tables"), 5),
+    "spark": 6,
+    "admin": 7,  # the command line reaches everything, jobs on Spark too
 }
 TOP = {name for name, layer in LAYERS.items() if layer >= 5}
 OUTSIDERS = {"sim", "chaos", "tests", "bench", "scripts", EXAMPLES}

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.spark.needs import check_java, need
+from epochmq.base.needs import need
+from epochmq.spark.java_check import check_java
 from examples.demo import environment
 from examples.demo.flights import Delay, differences
 
@@ -169,7 +170,7 @@ GROUP BY carrier, hour ORDER BY carrier, hour
 
 def facts_of(spark: Any, table: str) -> Facts:
     """What is in the table, and the report that the demo is about."""
-    from epochmq.spark.jobs.tables.opening import data_frame, open_table
+    from epochmq.tables.opening import data_frame, open_table
 
     data_frame(spark, open_table(table)).createOrReplaceTempView("flights")
     (counts,) = spark.sql(COUNTS).collect()

@@ -7,8 +7,8 @@ from chaos.spark_verdict import Row, check, judge, orphans, rows_of
 from tests.spark.jobs.lake import FORMATS, FakeCluster, archive, topic
 
 from epochmq.spark.jobs.archive import ArchiveOptions
-from epochmq.spark.jobs.tables.archive_table import DataFile, batch_of
-from epochmq.spark.jobs.tables.opening import open_table
+from epochmq.tables.archive_table import DataFile, batch_of
+from epochmq.tables.opening import open_table
 
 TOPIC = {(0, 0): "a", (0, 1): "b", (1, 0): "c"}
 ROWS: list[Row] = [(0, 0, "a"), (0, 1, "b"), (1, 0, "c")]

@@ -17,7 +17,6 @@ from epochmq.base.errors import EpochError, NotFound, NotReachable
 from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
 from epochmq.spark.jobs.audit_sources import live_replicas
 from epochmq.spark.jobs.dlq import Dlq, dlq
-from epochmq.spark.jobs.tables.opening import arrow_dataset, open_table
 from epochmq.spark.log_learner import find_brokers
 from epochmq.spark.log_options import parse_log_options
 from epochmq.spark.log_source import plan_brokers
@@ -27,6 +26,7 @@ from epochmq.spark.rows import close_clusters
 from epochmq.spark.source import batch_reader
 from epochmq.spark.spark_cluster import Cluster
 from epochmq.spark.spark_sink import batch_writer
+from epochmq.tables.opening import arrow_dataset, open_table
 
 pytestmark = pytest.mark.process
 TOPIC = "Secret"

@@ -29,6 +29,7 @@ from epochmq.spark.option_table import (
     tls_of,
 )
 from epochmq.spark.spark_offsets import EARLIEST, LATEST, check_offset, load
+from epochmq.tables.iceberg import DEFAULT_NAME
 
 WHAT = 'format("rocketmq")'
 PARTITIONS_MAX = 100_000
@@ -170,6 +171,9 @@ SOURCE_ROWS: tuple[SparkOption, ...] = (
         "what stands for a body that cannot be decompressed: as it is stored, null, or an error",
     ),
     SparkOption("pushdown", flag, False, "filters become ranges; needs the session's setting"),
+    SparkOption("archive", text, None, "table of the job archive, for messages brokers deleted"),
+    SparkOption("archive.name", text, DEFAULT_NAME, "Iceberg: the table in its catalog"),
+    SparkOption("archive.catalog", text, None, "Iceberg: catalog, else SQLite in the warehouse"),
     SparkOption("groupId", _group, None, "group whose offsets show how far the query is"),
     SparkOption("readFrom", choice("auto", "master", "follower"), "auto", "which replicas serve"),
     SparkOption("failoverTimeoutMs", milliseconds, 60_000, "longest wait for a failover"),
@@ -187,6 +191,15 @@ class Selection:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     queues: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveAddress:
+    """Where an archive is; plain values, which travel to executors."""
+
+    uri: str
+    name: str = DEFAULT_NAME
+    catalog: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +232,14 @@ class SourceOptions:
         return self.values[name]
 
     @property
+    def archive(self) -> ArchiveAddress | None:
+        """The archive that has older messages; None without one."""
+        if self.values["archive"] is None:
+            return None
+        name, catalog = self.values["archive.name"], self.values["archive.catalog"]
+        return ArchiveAddress(self.values["archive"], name, catalog)
+
+    @property
     def name_server(self) -> str:
         return str(self.values["nameServer"])
 
@@ -231,6 +252,8 @@ def parse_source(given: Mapping[str, str]) -> SourceOptions:
     parse_addresses(values["nameServer"])
     if values["maxBytesPerRead"] > READ_BYTES_MAX:
         raise UsageError(f"maxBytesPerRead is more than {READ_BYTES_MAX}, a broker's limit")
+    if values["archive"] is not None and not values["decompress"]:
+        raise UsageError("decompress=false does not fit archive: it has decompressed bodies")
     return SourceOptions(
         values,
         _selection(values),

@@ -4,6 +4,7 @@ import atexit
 import logging
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,8 @@ from epochmq.base.ports import Buffer
 from epochmq.model import record
 from epochmq.model.tags import split_expression
 from epochmq.model.topic import MessageQueue
+from epochmq.spark.archive_reader import ArchiveReader
+from epochmq.spark.archived_cluster import ArchivedCluster
 from epochmq.spark.decode import CorruptRecord, Decoder
 from epochmq.spark.freeze import freeze_once
 from epochmq.spark.options import SourceOptions
@@ -31,16 +34,29 @@ _clusters: dict[tuple[object, ...], Cluster] = {}
 
 def cluster_of(options: SourceOptions) -> Cluster:
     """Return this process's connection to the cluster of `options`; later tasks use it again."""
-    key = (options.name_server, options["failoverTimeoutMs"], options.tls)
+    archive, timeout_ms = options.archive, options["failoverTimeoutMs"]
+    key = (options.name_server, timeout_ms, options.tls, archive, options["checkCrc"])
     with _lock:
         found = _clusters.get(key)
         if found is None or not found.is_of_this_process:
-            found = _clusters[key] = Cluster(
-                options.name_server,
-                failover_timeout_ms=options["failoverTimeoutMs"],
-                tls=options.tls,
-            )
+            if archive is None:
+                found = Cluster(
+                    options.name_server, failover_timeout_ms=timeout_ms, tls=options.tls
+                )
+            else:
+                reader = ArchiveReader(archive, options["checkCrc"])
+                found = ArchivedCluster(
+                    options.name_server, reader, failover_timeout_ms=timeout_ms, tls=options.tls
+                )
+            _clusters[key] = found
         return found
+
+
+def check_archive(options: SourceOptions, names: Sequence[str]) -> None:
+    """Raise `UsageError` when the archive of the options does not have the columns `names`."""
+    cluster = cluster_of(options)
+    if isinstance(cluster, ArchivedCluster):
+        cluster.archive.check(names, options["properties"])
 
 
 @atexit.register
@@ -74,6 +90,11 @@ def batches(
     while counter.next < span.stop:
         try:
             yield from _read(options, columns, span, counter)
+        except DataLost as gone:
+            archive = archive_of(options)
+            if archive is None:
+                raise
+            yield from _archived(archive, options, columns, counter, gone.lost)
         except DamagedRecord as damaged:
             if forgiving is None:
                 raise
@@ -102,7 +123,7 @@ def _read(
         max_bytes=options["maxBytesPerRead"],
         read_from=options["readFrom"],
         bodies="body" in columns,
-        on_lost=None if options["failOnDataLoss"] else counter.lost,
+        on_lost=None if options["failOnDataLoss"] or options["archive"] else counter.lost,
         skips_damage=not options["failOnDataLoss"],
     )
     for chunk in chunks:
@@ -117,6 +138,41 @@ def _read(
         counter.reached(chunk.next_offset)
     counter.records = b""
     counter.reached(span.stop)
+
+
+def archive_of(options: SourceOptions) -> ArchiveReader | None:
+    """Return the archive of the options; None without one."""
+    cluster = cluster_of(options)
+    return cluster.archive if isinstance(cluster, ArchivedCluster) else None
+
+
+def _archived(
+    archive: ArchiveReader,
+    options: SourceOptions,
+    columns: Sequence[str],
+    counter: "Counter",
+    lost: Lost,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that brokers have lost, from the archive; what it lacks too is lost."""
+    stop = min(lost.stop, counter.stop)
+    tags = split_expression(options["tags"])
+    needed = ("queueOffset", *(("tags",) if tags else ()))
+    names = (*columns, *(name for name in needed if name not in columns))
+    found = archive.batches(
+        counter.queue, counter.next, stop, names, options["properties"], options["rowsPerBatch"]
+    )
+    for batch in found:
+        first = int(batch.column("queueOffset")[0].as_py())
+        if first > counter.next:
+            counter.lost(replace(lost, start=counter.next, stop=first))
+        counter.next = first + batch.num_rows
+        if tags:
+            wanted = pc.is_in(batch.column("tags"), value_set=pa.array(tags, pa.string()))
+            batch = batch.filter(wanted)
+        if batch.num_rows:
+            yield batch.select(list(columns))
+    if counter.next < stop:
+        counter.lost(replace(lost, start=counter.next, stop=stop))
 
 
 def _decoded(

@@ -19,7 +19,7 @@ from epochmq.spark.options import OffsetsOption, SourceOptions, check_batch, par
 from epochmq.spark.plan import Bounds, QueueRange, split, tasks_of
 from epochmq.spark.positions import begin_within, resolve, selected
 from epochmq.spark.pushdown import PushedFilters, pushed
-from epochmq.spark.rows import batches, cluster_of, on_lost
+from epochmq.spark.rows import batches, check_archive, cluster_of, on_lost
 from epochmq.spark.spark_offsets import Offsets
 
 _EARLIEST = OffsetsOption("Offsets", "earliest")
@@ -92,6 +92,7 @@ class BatchReader(DataSourceReader):
 
     def _spans(self) -> list[QueueRange]:
         options = self.options
+        check_archive(options, self.names)
         cluster = cluster_of(options)
         bounds = selected(cluster, options.selection)
         begin = resolve(cluster, bounds, options.start or _EARLIEST)

@@ -97,6 +97,10 @@ class Cluster:
         """
         return {name: ms for name in topics if (ms := self._calls.newest.get(name, 0)) > 0}
 
+    def first_at_brokers(self, queue: MessageQueue) -> int:
+        """Return 0: a read may begin at any queue offset within the bounds."""
+        return 0
+
     def recreated(
         self,
         bounds: Mapping[MessageQueue, tuple[int, int]],

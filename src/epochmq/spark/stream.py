@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from epochmq.spark.options import SourceOptions, check_stream, parse_source
-from epochmq.spark.rows import batches, cluster_of, on_lost
+from epochmq.spark.rows import batches, check_archive, cluster_of, on_lost
 from epochmq.spark.source import columns_of
 from epochmq.spark.stream_plan import Limits, StreamPlanner
 
@@ -51,6 +51,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The planner, created on first use: the pickled copies in executors have none."""
         if self._planner is None:
             options = self.options
+            check_archive(options, self.names)
             self._planner = StreamPlanner(options, cluster_of(options), on_lost(options))
         return self._planner
 

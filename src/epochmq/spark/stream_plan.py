@@ -241,9 +241,10 @@ class StreamPlanner:
         return {queue: size for queue, (_, size) in self._row_bytes.items()}
 
     def _sample(self, span: QueueRange) -> float:
-        stop = min(span.stop, span.start + _SAMPLE_ROWS)
+        start = max(span.start, self._cluster.first_at_brokers(span.queue))
+        stop = min(max(span.stop, start), start + _SAMPLE_ROWS)
         chunks = self._cluster.read(
-            span.queue, span.start, stop, max_bytes=_SAMPLE_BYTES, on_lost=lambda lost: None
+            span.queue, start, stop, max_bytes=_SAMPLE_BYTES, on_lost=lambda lost: None
         )
         count = size = 0
         for chunk in chunks:

@@ -1,14 +1,11 @@
 """`epochmq pipeline verify` and `repair` on an archive of a real, replicated topic."""
 
 import asyncio
-import json
-import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from tests.admin.replicated import Replicas
-from tests.spark.jobs.damage import archived
 
 from epochmq.admin.cli import cli
 from epochmq.client.aio import Producer
@@ -63,26 +60,7 @@ def test_bad_arguments(tmp_path: Path) -> None:
     assert (code, "there is no table at" in said) == (5, True), said
     code, said = run("verify", place, "--replicas")
     assert (code, "--replicas needs --namesrv" in said) == (2, True), said
-    code, said = run("repair", place)
-    assert (code, "name a copy of the table by --from" in said) == (2, True), said
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("x")
     code, said = run("verify", str(tmp_path / "other"))
     assert (code, "holds other files and no table" in said) == (2, True), said
-
-
-def test_a_copy_restores_a_table(tmp_path: Path) -> None:
-    place, copy = tmp_path / "table", tmp_path / "copy"
-    archived(place, "parquet")
-    shutil.copytree(place, copy)
-    file = next(place.rglob("*.parquet"))
-    file.write_bytes(b"")
-    code, said = run("repair", str(place), "--from", str(copy), "-o", "json")
-    assert code == 0, said
-    assert json.loads(said)["fromCopy"] == [str(file.relative_to(place))]
-    assert run("verify", str(place))[0] == 0
-    file.unlink()
-    shutil.rmtree(copy)
-    copy.mkdir()
-    code, said = run("repair", str(place), "--from", str(copy))
-    assert code == 4, said

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.spark.jobs.lake import FORMATS, FakeCluster, archive, topic
 
 from epochmq.spark.jobs.archive import ArchiveOptions
-from epochmq.spark.jobs.tables.opening import open_table
+from epochmq.tables.opening import open_table
 
 LOCK = "_checkpoint"
 CATALOG = "catalog.db"

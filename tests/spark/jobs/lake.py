@@ -14,7 +14,7 @@ from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.archive_run import Runner
 from epochmq.spark.jobs.archive_task import TaskResult, Work, archive_ranges
 from epochmq.spark.jobs.job_report import no_progress
-from epochmq.spark.jobs.tables.opening import AnyTable, arrow_dataset, open_table
+from epochmq.tables.opening import AnyTable, arrow_dataset, open_table
 
 BROKER = "broker-a"
 HOST = pack("127.0.0.1", 10911)

@@ -12,9 +12,10 @@ from tests.tiers import FIRST_SEED, choose
 from epochmq.base.errors import EpochError, NotFound
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.jobs.archive_plan import Range
-from epochmq.spark.jobs.table_check import FileCheck, Span, check_file
-from epochmq.spark.jobs.tables.opening import AnyTable, open_table
+from epochmq.spark.jobs.table_check import FileCheck, check_file
 from epochmq.spark.jobs.verify_table import VerifyOptions, coverage, verify
+from epochmq.tables.archive_rows import Span
+from epochmq.tables.opening import AnyTable, open_table
 
 FLIPS = choose(sample=60, soak=20_000)
 COLUMNS = ("topic", "queueId", "queueOffset", "brokerName", "body", "properties", "storeTimestamp")
@@ -53,7 +54,7 @@ def test_a_sound_table(tmp_path: Path, format: str) -> None:
 
 def test_a_missing_file(tmp_path: Path, format: str) -> None:
     archived(tmp_path, format)
-    gone = [path for path in files(tmp_path) if path.suffix == ".parquet"][-1]
+    gone = next(path for path in files(tmp_path) if path.suffix == ".parquet")
     gone.unlink()
     report = verify(VerifyOptions(str(tmp_path)))
     (name,) = report.details["damagedFiles"]  # type: ignore[misc]
@@ -120,15 +121,20 @@ def span(start: int, end: int, number: int = 0) -> Span:
 
 def test_each_queue_offset_is_there_once() -> None:
     ends = {span(0, 0).queue: 20}
+    begins = {span(0, 0).queue: 5}
     whole = [span(5, 9), span(12, 20)]
-    found = coverage(whole, [span(9, 12)], ends)
+    found = coverage(whole, [span(9, 12)], ends, begins)
     assert (found.missing, found.repeated, found.beyond) == ([], [], [])
-    found = coverage([*whole, span(6, 8), span(19, 22)], [], ends)
+    found = coverage([*whole, span(6, 8), span(19, 22)], [], ends, {})
     assert [text.rpartition(": ")[2] for text in found.missing] == ["queue offsets 9 to 11"]
     assert [text.rpartition(": ")[2] for text in found.repeated] == [
         "queue offsets 6 to 7",
         "queue offsets 19 to 19",
     ]
     assert [text.rpartition(": ")[2] for text in found.beyond] == ["queue offsets 20 to 21"]
-    found = coverage([span(5, 9)], [], ends)
+    found = coverage([span(5, 9)], [], ends, {})
     assert [text.rpartition(": ")[2] for text in found.missing] == ["queue offsets 9 to 19"]
+    found = coverage([span(7, 20)], [], ends, begins)
+    assert [text.rpartition(": ")[2] for text in found.missing] == ["queue offsets 5 to 6"]
+    found = coverage([], [], ends, begins)
+    assert [text.rpartition(": ")[2] for text in found.missing] == ["queue offsets 5 to 19"]

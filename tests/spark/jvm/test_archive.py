@@ -19,7 +19,7 @@ from epochmq.model.message import Message
 from epochmq.model.topic import TopicConfig
 from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
 from epochmq.spark.jobs.archive_run import OnSpark, TaskSource
-from epochmq.spark.jobs.tables.opening import data_frame, open_table
+from epochmq.tables.opening import data_frame, open_table
 
 pytestmark = [pytest.mark.spark]
 COUNT = 6_000

@@ -19,9 +19,9 @@ from epochmq.model import record
 from epochmq.model.message import Message
 from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
 from epochmq.spark.jobs.framework import explain, translated
-from epochmq.spark.jobs.tables.opening import arrow_dataset, open_table
 from epochmq.store.checksums import FOLDER
 from epochmq.store.written_blocks import BLOCK_BYTES
+from epochmq.tables.opening import arrow_dataset, open_table
 
 ENTRY_BYTES = 12
 """Covered bytes, checksum, and a checksum of both and the place (store/checksums.py)."""

@@ -22,7 +22,7 @@ from epochmq.spark.jobs.archive import NO_SPARK, ArchiveOptions, run_archive
 from epochmq.spark.jobs.compact import Compact, compact
 from epochmq.spark.jobs.framework import translated
 from epochmq.spark.jobs.replay import Replay, replay
-from epochmq.spark.jobs.tables.opening import data_frame, open_table
+from epochmq.tables.opening import data_frame, open_table
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 TOPIC, AGAIN = "damaged_orders", "damaged_again"

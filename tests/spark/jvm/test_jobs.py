@@ -84,6 +84,13 @@ def lake(cluster: EpochCluster, tmp_path_factory: pytest.TempPathFactory) -> Lak
     return Lake(namesrv, table, old[0] + new[0], old[1] + new[1])
 
 
+def test_a_read_with_an_archive_has_each_message_once(spark: SparkSession, lake: Lake) -> None:
+    """Retention is in tests/spark/test_archived_cluster.py; here the options reach the tasks."""
+    reader = spark.read.format("rocketmq").options(nameServer=lake.namesrv, subscribe=ORDERS)
+    rows = reader.option("archive", lake.table).load().select("msgId").collect()
+    assert sorted(row["msgId"] for row in rows) == sorted(lake.ids)
+
+
 def test_backfill_has_each_message_once_and_the_same_tomorrow(
     spark: SparkSession, lake: Lake
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from epochmq.base.errors import NotReachable, Refused, UsageError
 from epochmq.model.names import check_topic
+from epochmq.model.topic import MessageQueue
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.jobs import archive_plan as plan
 from epochmq.spark.jobs.archive_plan import Positions, Range
@@ -23,12 +24,12 @@ from epochmq.spark.jobs.archive_run import InProcess, OnSpark, Runner, TaskSourc
 from epochmq.spark.jobs.archive_task import TaskResult, Work, dead_schema_of, schema_of
 from epochmq.spark.jobs.framework import DEFAULT_MASTER, JobStop, spark_session
 from epochmq.spark.jobs.job_report import DRY_RUN, CheckpointLock, JobReport, Progress, no_progress
-from epochmq.spark.jobs.tables.archive_table import Times, batch_of
-from epochmq.spark.jobs.tables.iceberg import DEFAULT_NAME
-from epochmq.spark.jobs.tables.opening import AnyTable, format_at, open_table, paths_of
-from epochmq.spark.jobs.tables.storage import is_local, local_path
 from epochmq.spark.jobs.typed import NOT_TYPED, Typing, check_names
 from epochmq.spark.spark_offsets import by_topic, from_topics, queue_text
+from epochmq.tables.archive_table import Offsets, Times, batch_of
+from epochmq.tables.iceberg import DEFAULT_NAME
+from epochmq.tables.opening import AnyTable, format_at, open_table, paths_of
+from epochmq.tables.storage import is_local, local_path
 
 NEEDED = ("topic", "queueId", "queueOffset", "brokerName", "storeTimestamp", "msgId")
 """Columns that every archive has, whatever was selected: position, time and message id."""
@@ -247,6 +248,9 @@ class Archive:
         self._files = 0
         self._lost: list[str] = []
         self._newest: Times = {}
+        self._begin: Positions = {}
+        self._older: frozenset[MessageQueue] = frozenset()
+        """Queues whose begin an older version did not store."""
         self._total: int | None = None
 
     # Opening ---------------------------------------------------------------------------------
@@ -264,6 +268,8 @@ class Archive:
         self._batch, known = (found[0], from_topics(found[1])) if found else (0, {})
         if self._table.mark is not None:
             self._newest = dict(self._table.mark.newest)
+            self._begin = from_topics(self._table.mark.begin)
+            self._older = frozenset(known.keys() - self._begin.keys())
         recreated = self._cluster.recreated(bounds, known, self._newest)
         plan.check_same_topics(recreated, known)
         latest = options.start == "latest" and found is None
@@ -271,7 +277,7 @@ class Archive:
         added = self._table.evolve(schema_of(work))
         if added:
             self._report.details["newColumns"] = added
-        self._table.claim(owner, by_topic(self._positions), self._newest_now())
+        self._table.claim(owner, by_topic(self._positions), self._newest_now(), self._begin_now())
         self._step("claimed")
         orphans = remove_orphans(self._table, self._batch)
         if self._dead is not None:
@@ -351,10 +357,19 @@ class Archive:
         if self._dead is not None and written.dead:
             self._dead.commit(owner, batch, offsets, written.dead)
             self._step("dead")
-        self._table.commit(owner, batch, offsets, written.files, self._newest_now())
+        self._table.commit(
+            owner, batch, offsets, written.files, self._newest_now(), self._begin_now()
+        )
         self._step("committed")
         self._batch, self._positions = batch, plan.advanced(self._positions, ranges)
         self._count(ranges, written)
+
+    def _begin_now(self) -> Offsets:
+        """Return the first queue offset of each queue; a queue that is new begins where it is."""
+        for queue, position in self._positions.items():
+            if queue not in self._older:
+                self._begin.setdefault(queue, position)
+        return by_topic(self._begin)
 
     def _newest_now(self) -> Times:
         """Return the newest store time (ms) of each topic, which never decreases."""

@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from epochmq.base.errors import OurBug, StoreDamaged
+from epochmq.base.needs import need
 from epochmq.base.ports import Buffer
 from epochmq.model import record
 from epochmq.spark.decode_heads import CorruptRecord
 from epochmq.spark.jobs.archive_plan import Range
-from epochmq.spark.jobs.tables.archive_table import (
+from epochmq.spark.jobs.typed import ERROR, NOT_TYPED, Typing
+from epochmq.tables.archive_table import (
     STORE_DATE,
     DataFile,
     data_file_name,
     partition_path,
     plain,
 )
-from epochmq.spark.jobs.tables.storage import HashedFile, Storage, clear_errors
-from epochmq.spark.jobs.typed import ERROR, NOT_TYPED, Typing
-from epochmq.spark.needs import need
+from epochmq.tables.storage import HashedFile, Storage, clear_errors
 
 ROWS = 10_000
 """Rows decoded at a time: more than for Spark's source, as no rows pass through the JVM."""

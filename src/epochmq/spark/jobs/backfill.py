@@ -18,11 +18,11 @@ from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.columns import NAMES, chosen
 from epochmq.spark.jobs.archive_plan import Bounds, Gap, Positions, check_alive, check_gaps, gaps
 from epochmq.spark.jobs.body_checksum import with_checked_bodies
-from epochmq.spark.jobs.tables.archive_table import Offsets, TransactionMark
-from epochmq.spark.jobs.tables.opening import AnyTable, data_frame, open_table
 from epochmq.spark.option_table import reach
 from epochmq.spark.spark_cluster import Cluster
 from epochmq.spark.spark_offsets import by_topic, from_topics, queue_text
+from epochmq.tables.archive_table import Offsets, TransactionMark
+from epochmq.tables.opening import AnyTable, data_frame, open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,10 +24,10 @@ from epochmq.spark.jobs.backfill import (
 )
 from epochmq.spark.jobs.job_report import JobReport
 from epochmq.spark.jobs.snapshot import SnapshotTarget
-from epochmq.spark.jobs.tables.opening import open_table
 from epochmq.spark.option_table import reach
 from epochmq.spark.spark_cluster import Cluster
 from epochmq.spark.spark_offsets import from_topics
+from epochmq.tables.opening import open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

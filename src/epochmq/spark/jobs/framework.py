@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError, StoreDamaged, UsageError
+from epochmq.base.needs import need
 from epochmq.spark import cluster_package
-from epochmq.spark.needs import check_java, need
+from epochmq.spark.java_check import check_java
 
 if TYPE_CHECKING:
     from collections.abc import Callable

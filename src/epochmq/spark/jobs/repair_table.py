@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, StoreDamaged, UsageError
+from epochmq.base.needs import need
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.columns import ARROW
 from epochmq.spark.jobs.archive_plan import Range
@@ -24,13 +25,7 @@ from epochmq.spark.jobs.job_report import (
     Progress,
     no_progress,
 )
-from epochmq.spark.jobs.table_check import FileCheck, Span, check_file
-from epochmq.spark.jobs.tables.archive_table import STORE_DATE, DataFile
-from epochmq.spark.jobs.tables.digests import TableDigests, is_whole
-from epochmq.spark.jobs.tables.iceberg import DEFAULT_NAME
-from epochmq.spark.jobs.tables.opening import AnyTable, changed_metadata, digests_at
-from epochmq.spark.jobs.tables.parquet import Manifest, ParquetArchive
-from epochmq.spark.jobs.tables.storage import Storage, is_local, local_path
+from epochmq.spark.jobs.table_check import FileCheck, check_file
 from epochmq.spark.jobs.verify_table import (
     TableState,
     VerifyOptions,
@@ -38,8 +33,14 @@ from epochmq.spark.jobs.verify_table import (
     read_state,
     run_checks,
 )
-from epochmq.spark.needs import need
 from epochmq.spark.spark_offsets import from_topics
+from epochmq.tables.archive_rows import Span
+from epochmq.tables.archive_table import STORE_DATE, DataFile
+from epochmq.tables.digests import TableDigests, is_whole
+from epochmq.tables.iceberg import DEFAULT_NAME
+from epochmq.tables.opening import AnyTable, changed_metadata, digests_at
+from epochmq.tables.parquet import Manifest, ParquetArchive
+from epochmq.tables.storage import Storage, is_local, local_path
 
 DAMAGED = "damaged"
 
@@ -210,7 +211,7 @@ def restore_rows(
     assert source is not None, "the caller has brokers"
     assert mark is not None, "a table with files has a mark"
     work = work_of(state.table, mark.batch)
-    ends = from_topics(mark.offsets)
+    ends, begins = from_topics(mark.offsets), from_topics(mark.begin)
     left: list[DataFile] = []
     restored: list[DataFile] = []
     lost: list[str] = []
@@ -219,7 +220,7 @@ def restore_rows(
         for topic in sorted({each.topic for each in damaged}):
             files = [each for each in damaged if each.topic == topic]
             bounds = cluster.bounds(topic, master=True)
-            ranges, gone = lost_ranges(files, good, ends, bounds)
+            ranges, gone = lost_ranges(files, good, ends, begins, bounds)
             lost += [str(each) for each in gone]
             done = restore_topic(
                 state.table, work, files, ranges, partial(fetch, source, cluster), options.partial
@@ -251,12 +252,13 @@ def lost_ranges(
     damaged: Sequence[DataFile],
     good: Iterable[Span],
     ends: Mapping[MessageQueue, int],
+    begins: Mapping[MessageQueue, int],
     bounds: Mapping[MessageQueue, tuple[int, int]],
 ) -> tuple[list[Range], list[Range]]:
     """Return the ranges of damaged files of one topic: those that brokers have, and the others.
 
-    They are the queue offsets up to the archived ends that no sound file has, within the bounds of
-    queue offsets that the table knows of the damaged files.
+    They are the queue offsets from the archive's begins to its ends that no sound file has, within
+    the bounds of queue offsets that the table knows of the damaged files.
     """
     topic = damaged[0].topic
     known = [each.stats.get("queueOffset") for each in damaged]
@@ -271,7 +273,8 @@ def lost_ranges(
             continue
         limit = end if high is None else min(end, high)
         first = bounds.get(queue, (limit, limit))[0]
-        for start, stop in uncovered(by_queue.get(queue, ()), low, limit):
+        least = max(low, begins.get(queue, 0))
+        for start, stop in uncovered(by_queue.get(queue, ()), least, limit):
             if start < min(first, stop):
                 gone.append(Range(queue, start, min(first, stop)))
             if max(start, first) < stop:

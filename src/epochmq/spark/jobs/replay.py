@@ -28,9 +28,9 @@ from epochmq.spark.jobs.replay_plan import (
     paced,
     save_state,
 )
-from epochmq.spark.jobs.tables.opening import data_frame, open_table
 from epochmq.spark.option_table import reach
 from epochmq.spark.spark_cluster import Cluster
+from epochmq.tables.opening import data_frame, open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

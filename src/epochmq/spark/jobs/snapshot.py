@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epochmq.base.errors import NotFound, UsageError
-from epochmq.spark.jobs.tables.storage import clear_errors, is_local, local_path
-from epochmq.spark.needs import need
+from epochmq.base.needs import need
+from epochmq.tables.storage import clear_errors, is_local, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,38 +1,23 @@
 """Checks one data file of an archive: bytes, pages, rows, bodies, and the messages in the topic."""
 
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
+from epochmq.base.needs import need
 from epochmq.base.ports import Buffer
-from epochmq.model.sys_flag import COMPRESSED
-from epochmq.model.topic import MessageQueue
 from epochmq.spark.jobs.archive_plan import Range
-from epochmq.spark.jobs.tables.archive_table import DataFile
-from epochmq.spark.jobs.tables.rewriting import conform
-from epochmq.spark.jobs.tables.storage import Storage
-from epochmq.spark.needs import need
+from epochmq.tables.archive_rows import CHECKSUM, POSITION, Span, position, spans, wrong_bodies
+from epochmq.tables.archive_table import DataFile
+from epochmq.tables.rewriting import conform
+from epochmq.tables.storage import Storage
 
 SHOWN = 5
 """The most positions that are named for each kind of fault in a file."""
-POSITION = ("brokerName", "queueId", "queueOffset")
-CHECKSUM = ("body", "bodyCRC", "sysFlag")
-_CRC_MASK = 0x7FFFFFFF
 _FETCHED_ROWS = 20_000
 
 ReadTopic = Callable[[Range], Iterable[Buffer]]
 """Returns the raw records of a range that brokers still have, whole records in order."""
-
-
-class Span(NamedTuple):
-    """Queue offsets `[start, end)` of one queue, which are rows next to each other in a file."""
-
-    queue: MessageQueue
-    start: int
-    end: int
 
 
 @dataclass
@@ -118,39 +103,6 @@ def _check_rows(
         at += count
 
 
-def spans(rows: Any, topic: str) -> Iterator[Span]:
-    """Yield the runs of rows with consecutive queue offsets of one queue, in order."""
-    if not rows.num_rows:
-        return
-    brokers = rows.column("brokerName").combine_chunks().dictionary_encode()
-    names, numbers = brokers.dictionary.to_pylist(), brokers.indices.to_numpy()
-    queue_ids = rows.column("queueId").to_numpy()
-    offsets = rows.column("queueOffset").to_numpy()
-    breaks = (np.diff(offsets) != 1) | (np.diff(queue_ids) != 0) | (np.diff(numbers) != 0)
-    starts = [0, *(np.flatnonzero(breaks) + 1).tolist()]
-    for first, last in zip(starts, [*starts[1:], rows.num_rows], strict=True):
-        queue = MessageQueue(topic, names[numbers[first]], int(queue_ids[first]))
-        yield Span(queue, int(offsets[first]), int(offsets[last - 1]) + 1)
-
-
-def wrong_bodies(rows: Any) -> list[int]:
-    """Return the numbers of the rows whose body does not match `bodyCRC`.
-
-    Bodies that were compressed are stored decompressed, and their checksum is that of the
-    compressed body, so they are not checked.
-    """
-    bodies = rows.column("body").to_pylist()
-    sums, flags = rows.column("bodyCRC").to_pylist(), rows.column("sysFlag").to_pylist()
-    return [
-        at
-        for at, (body, crc, flag) in enumerate(zip(bodies, sums, flags, strict=True))
-        if body is not None
-        and crc
-        and not (flag or 0) & COMPRESSED
-        and zlib.crc32(body) & _CRC_MASK != crc
-    ]
-
-
 def _compare(
     rows: Any, span: Span, topic_columns: Sequence[str], read: ReadTopic, result: FileCheck
 ) -> None:
@@ -188,11 +140,6 @@ def topic_rows(span: Span, schema: Any, read: ReadTopic) -> Any:
         for batch in decoder.batches(records, span.queue.broker_name, _FETCHED_ROWS, bounds)
     ]
     return conform(pa.Table.from_batches(batches, decoder.schema), schema)
-
-
-def position(rows: Any, at: int) -> str:
-    """Return `broker:queueId:queueOffset` of a row."""
-    return ":".join(str(rows.column(name)[at].as_py()) for name in POSITION)
 
 
 def _first_line(error: Exception) -> str:

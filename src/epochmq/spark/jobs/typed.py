@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.needs import need
+from epochmq.base.needs import need
 
 ERROR = "error"
 """Column of the dead-letter table: why the body cannot be parsed."""

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from epochmq.base.errors import UsageError
+from epochmq.base.needs import need
 from epochmq.spark.jobs.typed import ParseBody, Typing, Unparsable
-from epochmq.spark.needs import need
 
 _CONFLUENT, _CONFLUENT_BYTES = b"\x00", 5
 _SINGLE, _SINGLE_BYTES = b"\xc3\x01", 10

@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 from epochmq.base.errors import UsageError
+from epochmq.base.needs import need
 from epochmq.spark.jobs.typed import ParseBody, Typing, Unparsable
-from epochmq.spark.needs import need
 
 COLUMNS_MAX = 1_000
 _COLUMN = re.compile(r"([A-Za-z_]\w*)\s+(\w+)")

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from epochmq.base.errors import UsageError
+from epochmq.base.needs import need
 from epochmq.spark.jobs.typed import ParseBody, Typing, Unparsable
-from epochmq.spark.needs import need
 
 TIMESTAMP = "google.protobuf.Timestamp"
 

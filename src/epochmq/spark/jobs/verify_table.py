@@ -20,12 +20,13 @@ from epochmq.spark.columns import ARROW
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.archive_run import TaskSource
 from epochmq.spark.jobs.job_report import DRY_RUN, JobReport, Progress, no_progress
-from epochmq.spark.jobs.table_check import SHOWN, FileCheck, Span, check_file
-from epochmq.spark.jobs.tables.archive_table import DataFile, TransactionMark
-from epochmq.spark.jobs.tables.iceberg import DEFAULT_NAME
-from epochmq.spark.jobs.tables.opening import AnyTable, changed_metadata, open_table
-from epochmq.spark.jobs.tables.storage import Storage
+from epochmq.spark.jobs.table_check import SHOWN, FileCheck, check_file
 from epochmq.spark.spark_offsets import from_topics
+from epochmq.tables.archive_rows import Span
+from epochmq.tables.archive_table import DataFile, TransactionMark
+from epochmq.tables.iceberg import DEFAULT_NAME
+from epochmq.tables.opening import AnyTable, changed_metadata, open_table
+from epochmq.tables.storage import Storage
 
 THREADS = 4
 """Files that are checked at a time without Spark."""
@@ -231,27 +232,31 @@ def judge(
         problems += [f"{each.path}: differs from the topic at {at}" for at in each.different]
     ends = from_topics(state.mark.offsets) if state.mark else {}
     good = [span for each in checks.values() for span in each.spans]
-    found = coverage(good, [span for each in dead.values() for span in each.spans], ends)
+    begins = from_topics(state.mark.begin) if state.mark else {}
+    found = coverage(good, [span for each in dead.values() for span in each.spans], ends, begins)
     problems += [f"missing: {text}" for text in found.missing]
     problems += [f"more than once: {text}" for text in found.repeated]
     return problems + [f"behind the archived end: {text}" for text in found.beyond]
 
 
 def coverage(
-    rows: Iterable[Span], dead: Iterable[Span], ends: Mapping[MessageQueue, int]
+    rows: Iterable[Span],
+    dead: Iterable[Span],
+    ends: Mapping[MessageQueue, int],
+    begins: Mapping[MessageQueue, int],
 ) -> Coverage:
-    """Compare the queue offsets of rows and dead letters with the ends of the last transaction.
+    """Compare the queue offsets of rows and dead letters with those of the last transaction.
 
-    A queue starts at its first row, because retention may have deleted earlier messages before the
-    archive began.
+    A queue of a table without `begins` (an older version wrote it) starts at its first row.
     """
-    by_queue: dict[MessageQueue, list[tuple[int, int]]] = {}
+    by_queue: dict[MessageQueue, list[tuple[int, int]]] = {queue: [] for queue in begins}
     for span in [*rows, *dead]:
         by_queue.setdefault(span.queue, []).append((span.start, span.end))
     found = Coverage()
     for queue, parts in sorted(by_queue.items()):
         parts.sort()
-        at = parts[0][0]
+        first = begins[queue] if queue in begins else parts[0][0]
+        at = first
         for start, end in parts:
             if start > at:
                 found.missing.append(f"{queue}: queue offsets {at} to {start - 1}")
@@ -262,7 +267,7 @@ def coverage(
         if at < limit:
             found.missing.append(f"{queue}: queue offsets {at} to {limit - 1}")
         elif at > limit:
-            found.beyond.append(f"{queue}: queue offsets {max(limit, parts[0][0])} to {at - 1}")
+            found.beyond.append(f"{queue}: queue offsets {max(limit, first)} to {at - 1}")
     return found
 
 

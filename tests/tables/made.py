@@ -5,8 +5,8 @@ from tests.spark.jobs.lake import BROKER, FakeCluster, topic
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.archive_task import Work, archive_ranges, schema_of
-from epochmq.spark.jobs.tables.archive_table import DataFile
-from epochmq.spark.jobs.tables.opening import AnyTable
+from epochmq.tables.archive_table import DataFile
+from epochmq.tables.opening import AnyTable
 
 APP = "archive:T"
 SCHEMA = schema_of(Work(0, "", None))

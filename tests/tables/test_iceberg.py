@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from tests.spark.jobs.tables.made import APP, SCHEMA, files_of, offsets
+from tests.tables.made import APP, SCHEMA, files_of, offsets
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.tables.iceberg import (
+from epochmq.tables.iceberg import (
     IcebergArchive,
     check_name,
     io_properties,
     open_catalog,
 )
-from epochmq.spark.jobs.tables.opening import open_table
+from epochmq.tables.opening import open_table
 
 
 def others_catalog(place: Path) -> SqlCatalog:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from epochmq.base.errors import EnvironmentFault
-from epochmq.spark.needs import check_java, need
+from epochmq.base.needs import need
 
 
 def test_what_is_there_is_given() -> None:
@@ -24,18 +24,3 @@ def test_a_package_that_misses_another_one(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(EnvironmentFault, match=r"half_there \(its not_there_at_all\)"):
         need("half_there", "lake")
-
-
-def test_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(EnvironmentFault, match="which has no bin/java"):
-        check_java()
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "java").touch(0o755)
-    check_java()
-    monkeypatch.delenv("JAVA_HOME")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EnvironmentFault, match="install Java 17"):
-        check_java()
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    check_java()

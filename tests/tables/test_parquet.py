@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.jobs.tables.made import APP, SCHEMA, files_of, offsets
+from tests.tables.made import APP, SCHEMA, files_of, offsets
 
 from epochmq.base.errors import StoreDamaged
-from epochmq.spark.jobs.tables.opening import open_table
-from epochmq.spark.jobs.tables.parquet import ParquetArchive, remove_unused
-from epochmq.spark.jobs.tables.storage import Storage
+from epochmq.tables.opening import open_table
+from epochmq.tables.parquet import ParquetArchive, remove_unused
+from epochmq.tables.storage import Storage
 
 
 def test_each_file_tells_all_by_itself(tmp_path: Path) -> None:

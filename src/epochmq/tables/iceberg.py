@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError, UsageError
-from epochmq.spark.jobs.tables.archive_table import (
+from epochmq.base.needs import need
+from epochmq.tables.archive_table import (
     PARTITION_COLUMNS,
     DataFile,
     Offsets,
@@ -21,11 +22,10 @@ from epochmq.spark.jobs.tables.archive_table import (
     check_owner,
     new_columns,
 )
-from epochmq.spark.jobs.tables.digests import TableDigests
-from epochmq.spark.jobs.tables.marked_table import MarkedTable
-from epochmq.spark.jobs.tables.parquet import remove_unused
-from epochmq.spark.jobs.tables.storage import Storage, clear_errors, is_local, normal
-from epochmq.spark.needs import need
+from epochmq.tables.digests import TableDigests
+from epochmq.tables.marked_table import MarkedTable
+from epochmq.tables.parquet import remove_unused
+from epochmq.tables.storage import Storage, clear_errors, is_local, normal
 
 KEY = "epochmq.mark"
 OWNER = "epochmq.app"

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from epochmq.base.errors import StoreDamaged
-from epochmq.spark.jobs.tables.archive_table import DataFile
-from epochmq.spark.jobs.tables.storage import Storage
+from epochmq.tables.archive_table import DataFile
+from epochmq.tables.storage import Storage
 
 FOLDER = "_digests"
 SMALL_BYTES = 1 << 20

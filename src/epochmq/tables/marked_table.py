@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from epochmq.spark.jobs.tables.archive_table import (
+from epochmq.tables.archive_table import (
     DataFile,
     Offsets,
     Times,
@@ -12,8 +12,8 @@ from epochmq.spark.jobs.tables.archive_table import (
     is_next,
     new_run,
 )
-from epochmq.spark.jobs.tables.rewriting import bins, check_digests, rewrite
-from epochmq.spark.jobs.tables.storage import Storage
+from epochmq.tables.rewriting import bins, check_digests, rewrite
+from epochmq.tables.storage import Storage
 
 
 class MarkedTable(ABC):
@@ -25,11 +25,18 @@ class MarkedTable(ABC):
         self.run = new_run()
         self._mark: TransactionMark | None = None
 
-    def claim(self, app: str, offsets: Offsets, newest: Times | None = None) -> None:
+    def claim(
+        self,
+        app: str,
+        offsets: Offsets,
+        newest: Times | None = None,
+        begin: Offsets | None = None,
+    ) -> None:
         """See `ArchiveTable.claim`."""
         self._look()
         batch = self._mark.batch if self._mark else 0
-        self._write(TransactionMark(app, batch, offsets, self.run, newest or {}), [])
+        mark = TransactionMark(app, batch, offsets, self.run, newest or {}, begin or {})
+        self._write(mark, [])
 
     def commit(
         self,
@@ -38,12 +45,14 @@ class MarkedTable(ABC):
         offsets: Offsets,
         files: Sequence[DataFile],
         newest: Times | None = None,
+        begin: Offsets | None = None,
     ) -> bool:
         """See `ArchiveTable.commit`."""
         self._look()
         if not is_next(self._mark, batch):
             return False
-        self._write(TransactionMark(app, batch, offsets, self.run, newest or {}), files)
+        mark = TransactionMark(app, batch, offsets, self.run, newest or {}, begin or {})
+        self._write(mark, files)
         return True
 
     @abstractmethod

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.tables.archive_table import (
+from epochmq.tables.archive_table import (
     TableConflict,
     TransactionMark,
     batch_of,

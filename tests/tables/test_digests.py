@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from epochmq.base.errors import StoreDamaged
-from epochmq.spark.jobs.tables.archive_table import DataFile
-from epochmq.spark.jobs.tables.digests import FOLDER, MERGED_AT, TableDigests
-from epochmq.spark.jobs.tables.storage import Storage
+from epochmq.tables.archive_table import DataFile
+from epochmq.tables.digests import FOLDER, MERGED_AT, TableDigests
+from epochmq.tables.storage import Storage
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.spark.jobs.tables.archive_table import DataFile
-from epochmq.spark.jobs.tables.rewriting import bins, conform, rewrite
-from epochmq.spark.jobs.tables.storage import Storage
+from epochmq.tables.archive_table import DataFile
+from epochmq.tables.rewriting import bins, conform, rewrite
+from epochmq.tables.storage import Storage
 
 files = st.lists(
     st.tuples(st.sampled_from("TU"), st.sampled_from(["1", "2"]), st.integers(1, 120)), max_size=30

@@ -13,8 +13,8 @@ from tests.spark.jobs.lake import FORMATS, FakeCluster, archive, content, topic
 
 from epochmq.base.errors import EpochError
 from epochmq.spark.jobs.archive import ArchiveOptions
-from epochmq.spark.jobs.tables.archive_table import TableConflict
-from epochmq.spark.jobs.tables.opening import open_table, paths_of
+from epochmq.tables.archive_table import TableConflict
+from epochmq.tables.opening import open_table, paths_of
 
 pytest.importorskip("s3fs")
 pytest.importorskip("moto")

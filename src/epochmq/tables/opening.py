@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError, NotFound, StoreDamaged, UsageError
-from epochmq.spark.jobs.tables.archive_table import ESCAPED
-from epochmq.spark.jobs.tables.delta import LOG, DeltaArchive
-from epochmq.spark.jobs.tables.digests import FOLDER, TableDigests
-from epochmq.spark.jobs.tables.iceberg import DATA, DEFAULT_NAME, METADATA, IcebergArchive
-from epochmq.spark.jobs.tables.parquet import Manifest, ParquetArchive
-from epochmq.spark.jobs.tables.storage import Storage, clear_errors
-from epochmq.spark.needs import need
+from epochmq.base.needs import need
+from epochmq.tables.archive_table import ESCAPED
+from epochmq.tables.delta import LOG, DeltaArchive
+from epochmq.tables.digests import FOLDER, TableDigests
+from epochmq.tables.iceberg import DATA, DEFAULT_NAME, METADATA, IcebergArchive
+from epochmq.tables.parquet import Manifest, ParquetArchive
+from epochmq.tables.storage import Storage, clear_errors
 
 AnyTable = DeltaArchive | IcebergArchive | ParquetArchive
 FORMATS = ("delta", "iceberg", "parquet")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from epochmq.base.errors import DiskFull, EnvironmentFault, UsageError
-from epochmq.spark.jobs.tables.storage import Storage, clear_errors, is_local, normal
+from epochmq.tables.storage import Storage, clear_errors, is_local, normal
 
 FULL = """
 import sys

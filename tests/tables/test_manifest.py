@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from epochmq.base.errors import EnvironmentFault, UsageError
-from epochmq.spark.jobs.tables.archive_table import DataFile, TableConflict, TransactionMark
-from epochmq.spark.jobs.tables.parquet import FOLDER, WHOLE_EVERY, Manifest, TableVersion
-from epochmq.spark.jobs.tables.storage import Storage
+from epochmq.tables.archive_table import DataFile, TableConflict, TransactionMark
+from epochmq.tables.parquet import FOLDER, WHOLE_EVERY, Manifest, TableVersion
+from epochmq.tables.storage import Storage
 
 
 def file(number: int) -> DataFile:

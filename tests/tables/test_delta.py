@@ -5,12 +5,12 @@ from pathlib import Path
 
 import deltalake
 import pytest
-from tests.spark.jobs.tables.made import APP, SCHEMA, files_of, offsets
+from tests.tables.made import APP, SCHEMA, files_of, offsets
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.tables.archive_table import DataFile
-from epochmq.spark.jobs.tables.delta import DeltaArchive, statistics, storage_options
-from epochmq.spark.jobs.tables.opening import open_table
+from epochmq.tables.archive_table import DataFile
+from epochmq.tables.delta import DeltaArchive, statistics, storage_options
+from epochmq.tables.opening import open_table
 
 
 def test_the_transaction_is_delta_s_own(tmp_path: Path) -> None:

@@ -65,12 +65,16 @@ class TransactionMark:
     """
     newest: Times = field(default_factory=dict)
     """Shows whether a topic was deleted and created again; marks of older versions have none."""
+    begin: Offsets = field(default_factory=dict)
+    """The first queue offset that the archive was to have; older versions did not store it."""
 
     def as_json(self) -> str:
         """Return the mark as canonical JSON: equal marks give equal text."""
         found = {"app": self.app, "batch": self.batch, "offsets": self.offsets, "run": self.run}
         if self.newest:
             found["newest"] = self.newest
+        if self.begin:
+            found["begin"] = self.begin
         return json.dumps(found, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -79,7 +83,8 @@ class TransactionMark:
         try:
             found = json.loads(text)
             newest = {str(name): int(ms) for name, ms in found.get("newest", {}).items()}
-            return cls(found["app"], found["batch"], found["offsets"], found["run"], newest)
+            begin = dict(found.get("begin", {}))
+            return cls(found["app"], found["batch"], found["offsets"], found["run"], newest, begin)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise UsageError(f"the table's mark cannot be read: {text[:80]}") from None
 
@@ -100,10 +105,17 @@ class ArchiveTable(Protocol):
         Raises `UsageError` if `app` does not own the table.
         """
 
-    def claim(self, app: str, offsets: Offsets, newest: Times | None = None) -> None:
+    def claim(
+        self,
+        app: str,
+        offsets: Offsets,
+        newest: Times | None = None,
+        begin: Offsets | None = None,
+    ) -> None:
         """Commit a transaction without files that makes this run the writer.
 
-        Commits of older runs then fail. `offsets` are the next queue offsets to archive.
+        Commits of older runs then fail. `offsets` are the next queue offsets to archive, `begin`
+        are the first ones of the whole archive.
         """
 
     def commit(
@@ -113,6 +125,7 @@ class ArchiveTable(Protocol):
         offsets: Offsets,
         files: Sequence[DataFile],
         newest: Times | None = None,
+        begin: Offsets | None = None,
     ) -> bool:
         """Commit all files of the batch in one transaction; returns False if it was committed
         before.

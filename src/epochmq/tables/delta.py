@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import quote
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.tables.archive_table import (
+from epochmq.base.needs import need
+from epochmq.tables.archive_table import (
     PARTITION_COLUMNS,
     DataFile,
     Offsets,
@@ -25,10 +26,9 @@ from epochmq.spark.jobs.tables.archive_table import (
     new_columns,
     plain,
 )
-from epochmq.spark.jobs.tables.digests import TableDigests
-from epochmq.spark.jobs.tables.marked_table import MarkedTable
-from epochmq.spark.jobs.tables.storage import Storage, clear_errors
-from epochmq.spark.needs import need
+from epochmq.tables.digests import TableDigests
+from epochmq.tables.marked_table import MarkedTable
+from epochmq.tables.storage import Storage, clear_errors
 
 KEY = "epochmq"
 """The key of the mark in the commit metadata."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from epochmq.base.errors import DiskFull, EnvironmentFault, EpochError, UsageError
-from epochmq.spark.needs import need
+from epochmq.base.needs import need
 
 _BLOCK_BYTES = 4 << 20
 _NO_BUCKET = ("NoSuchBucket", "NO_SUCH_BUCKET")

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, StoreDamaged, UsageError
-from epochmq.spark.jobs.tables.archive_table import (
+from epochmq.base.needs import need
+from epochmq.tables.archive_table import (
     DataFile,
     Offsets,
     TableConflict,
@@ -21,9 +22,8 @@ from epochmq.spark.jobs.tables.archive_table import (
     check_owner,
     new_columns,
 )
-from epochmq.spark.jobs.tables.marked_table import MarkedTable
-from epochmq.spark.jobs.tables.storage import Storage, clear_errors, sync_directory
-from epochmq.spark.needs import need
+from epochmq.tables.marked_table import MarkedTable
+from epochmq.tables.storage import Storage, clear_errors, sync_directory
 
 # Manifest ------------------------------------------------------------------------------------
 # The log of a plain Parquet table: `_manifest/<version>.json`, files that are never changed.  A

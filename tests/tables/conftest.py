@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.spark.jobs.tables.made import APP, SCHEMA
+from tests.tables.made import APP, SCHEMA
 
-from epochmq.spark.jobs.tables.opening import AnyTable, open_table
+from epochmq.tables.opening import AnyTable, open_table
 
 
 @pytest.fixture

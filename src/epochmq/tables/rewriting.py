@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from epochmq.base.errors import StoreDamaged
-from epochmq.spark.jobs.tables.archive_table import TARGET_FILE_BYTES, DataFile, data_file_name
-from epochmq.spark.jobs.tables.storage import HashedFile, Storage
-from epochmq.spark.needs import need
+from epochmq.base.needs import need
+from epochmq.tables.archive_table import TARGET_FILE_BYTES, DataFile, data_file_name
+from epochmq.tables.storage import HashedFile, Storage
 
 Bin = list[DataFile]
 ROW_GROUP_BYTES = 32 * 1024 * 1024

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.spark.jobs.lake import FORMATS
-from tests.spark.jobs.tables.made import APP, SCHEMA, files_of, offsets
+from tests.tables.made import APP, SCHEMA, files_of, offsets
 
 from epochmq.base.errors import NotFound, StoreDamaged, UsageError
-from epochmq.spark.jobs.tables.archive_table import DataFile, TableConflict, TransactionMark
-from epochmq.spark.jobs.tables.iceberg import IcebergArchive
-from epochmq.spark.jobs.tables.opening import (
+from epochmq.tables.archive_table import DataFile, TableConflict, TransactionMark
+from epochmq.tables.iceberg import IcebergArchive
+from epochmq.tables.opening import (
     AnyTable,
     arrow_dataset,
     format_at,
