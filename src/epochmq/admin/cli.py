@@ -32,12 +32,13 @@ COMMANDS = {
         "epochmq.admin.pipeline.pipeline_command",
         "Jobs on Spark: archive, replay, audit topics.",
     ),
+    "lake": ("epochmq.admin.lake_command", "Keep topics as tables, without Spark."),
     "mqadmin": ("epochmq.admin.mqadmin.mqadmin_command", "The commands of RocketMQ's own tool."),
 }
 SECTIONS = {
     "Try it": ("dev", "demo", "chaos"),
     "Messages": ("produce", "consume"),
-    "Data": ("pipeline",),
+    "Data": ("pipeline", "lake"),
     "Administration": ("topic", "group", "message", "cluster", "top", "mqadmin"),
     "Servers": ("namesrv", "broker", "container", "controller", "store"),
 }

@@ -16,6 +16,12 @@ SINGLE_TAG = "SINGLE_TAG"
 MULTI_TAG = "MULTI_TAG"
 FILTER_TYPES = frozenset({SINGLE_TAG, MULTI_TAG})
 
+TABLE_ATTRIBUTE = "epochmq.table"
+"""The attribute of a topic that `epochmq lake` keeps as a table; its value is the table's format.
+EpochMQ's own.
+"""
+TABLE_FORMATS = ("delta", "iceberg", "parquet")
+
 
 class TopicConfig(msgspec.Struct, rename="camel"):
     """The configuration of a topic. All fields are written, as in RocketMQ; 4.x has no

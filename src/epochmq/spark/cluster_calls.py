@@ -38,6 +38,18 @@ class SparkClusterCalls:
     async def topics(self) -> list[str]:
         return sorted(await self._retries.ask("listing the topics", self._admin.topics))
 
+    async def attributes(self) -> dict[str, dict[str, str]]:
+        """Return the attributes of each topic; those of all brokers together."""
+
+        async def work() -> dict[str, dict[str, str]]:
+            found: dict[str, dict[str, str]] = {}
+            for address in (await self._admin.masters()).values():
+                for topic, config in (await self._admin.topic_configs(address)).items():
+                    found.setdefault(topic, {}).update(config.attributes)
+            return found
+
+        return await self._retries.ask("reading the attributes of topics", work)
+
     async def queues(self, topic: str) -> list[MessageQueue]:
         async def work() -> list[MessageQueue]:
             return sorted(self._admin.instance.routes.subscribe(topic))

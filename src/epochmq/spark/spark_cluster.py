@@ -74,6 +74,10 @@ class Cluster:
         """Return the names of all topics, including system topics, sorted."""
         return self._loop.run(self._calls.topics())
 
+    def attributes(self) -> dict[str, dict[str, str]]:
+        """Return the attributes of each topic; those of all brokers together."""
+        return self._loop.run(self._calls.attributes())
+
     def queues(self, topic: str) -> list[MessageQueue]:
         """Return the readable queues of `topic`, sorted."""
         return self._loop.run(self._calls.queues(topic))

@@ -51,6 +51,8 @@ class DeltaArchive(MarkedTable):
         self._options = storage_options(self.root)
         self._table = self._open(schema, app)
         self._mark = self._find_mark()
+        self._noted_version = -1
+        """The last commit whose digest this object has stored."""
 
     @property
     def mark(self) -> TransactionMark | None:
@@ -133,7 +135,20 @@ class DeltaArchive(MarkedTable):
                 f"another archive writes to {self.root}; this run stops ({error})"
             ) from error
         self._table.update_incremental()
-        self._digests.add_metadata()
+        self._add_digests()
+
+    def _add_digests(self) -> None:
+        """Store the digests of the commits that were written since the last call."""
+        last = self._table.version()
+        names = []
+        # The first call looks at the whole log by itself. Later a listing would cost more.
+        for version in range(self._noted_version + 1, last + 1) if self._noted_version >= 0 else ():
+            names.append(f"{version:020d}.json")
+            checkpoint = f"{version:020d}.checkpoint.parquet"
+            if self.storage.fs.exists(self.storage.url(f"{LOG}/{checkpoint}")):
+                names.append(checkpoint)
+        self._digests.add_metadata(names)
+        self._noted_version = last
 
     def _properties(self, mark: TransactionMark) -> Any:
         # Two runs that commit at the same time use the same transaction id: the later one fails.
@@ -177,7 +192,7 @@ class DeltaArchive(MarkedTable):
             fields = self._lib.Schema.from_arrow(pa.schema(fresh)).fields
             self._table.alter.add_columns(fields, commit_properties=self._kept())
             self._table.update_incremental()
-            self._digests.add_metadata()
+            self._add_digests()
         return [each.name for each in fresh]
 
     def _kept(self) -> Any:
@@ -222,7 +237,7 @@ class DeltaArchive(MarkedTable):
             commit_properties=self._kept(),
         )
         self._table.update_incremental()
-        self._digests.add_metadata()
+        self._add_digests()
         self._digests.forget_missing()
         return len(gone)
 

@@ -39,12 +39,18 @@ class TableDigests:
         """Store the digests of data files that the next commit names."""
         self.write({f"{self._data}{file.path}": file.sha256 for file in files if file.sha256})
 
-    def add_metadata(self) -> None:
-        """Store the digests of metadata files that have none yet."""
+    def add_metadata(self, new: Iterable[str] = ()) -> None:
+        """Store the digests of metadata files that have none yet.
+
+        `new` are the names of files that were written since the last call. The first call looks at
+        all files: a run that died may have left some without a digest.
+        """
+        names = list(new)
+        self.storage.fs.invalidate_cache()  # the format's own library has written these files
         if self._known is None:
             self.merge_small()
             self._known = set(self.read()[0])
-        names = self.storage.sizes(self._metadata)
+            names = list(self.storage.sizes(self._metadata))
         paths = [f"{self._metadata}/{name}" for name in names if is_metadata(name)]
         fresh = [path for path in paths if path not in self._known]
         self.write({path: self.storage.sha256(path) for path in fresh})

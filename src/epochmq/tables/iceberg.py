@@ -149,7 +149,15 @@ class IcebergArchive(MarkedTable):
                 f" ({error})"
             ) from error
         self._table.refresh()
-        self._digests.add_metadata()
+        self._add_digests()
+
+    def _add_digests(self) -> None:
+        """Store the digests of the metadata that the current snapshot needs."""
+        paths = [self._table.metadata_location]
+        if (snapshot := self._table.current_snapshot()) is not None:
+            paths += [snapshot.manifest_list]
+            paths += [each.manifest_path for each in snapshot.manifests(self._table.io)]
+        self._digests.add_metadata(path.rpartition("/")[2] for path in paths)
 
     def _name_columns(self, transaction: Any) -> None:
         """Set the name mapping: our files have no field ids, so readers find columns by name."""
@@ -200,7 +208,7 @@ class IcebergArchive(MarkedTable):
             with self._table.update_schema() as update:
                 update.union_by_name(pa.schema(fresh))
             self._table.refresh()
-            self._digests.add_metadata()
+            self._add_digests()
         return [each.name for each in fresh]
 
     def data_files(self) -> list[DataFile]:
@@ -241,7 +249,7 @@ class IcebergArchive(MarkedTable):
         named = self._table.inspect.all_files().column("file_path").to_pylist()
         used = {_plain(each).removeprefix(self.root).lstrip("/") for each in named}
         removed = remove_unused(self.storage, used, older_than_hours)
-        self._digests.add_metadata()
+        self._add_digests()
         self._digests.forget_missing()
         return removed
 

@@ -1,5 +1,7 @@
 """`epochmq topic`: what topics there are, where they are and what is in them."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +19,7 @@ from epochmq.admin.nouns.noun_base import (
 from epochmq.admin.shared.asking import ask
 from epochmq.admin.shared.output import note, output_option, show
 from epochmq.base.errors import NotFound, UsageError
+from epochmq.model.topic import TABLE_ATTRIBUTE, TABLE_FORMATS
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
@@ -43,12 +46,31 @@ type_option = click.option(
     "--type", "kind", type=click.Choice(TYPES, case_sensitive=False), help="Kind of messages."
 )
 
+table_option = click.option(
+    "--table",
+    type=click.Choice([*TABLE_FORMATS, "none"]),
+    help="Keep the topic as a table too, by `epochmq lake`; none: no longer.",
+)
+
+
+def _attributes(
+    kind: str | None, table: str | None, current: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
+    """Return the changes of attributes, as `Admin.put_topic` expects them."""
+    changes = {"+message.type": kind.upper()} if kind else {}
+    if table == "none" and TABLE_ATTRIBUTE in current:
+        changes[f"-{TABLE_ATTRIBUTE}"] = ""
+    elif table not in (None, "none"):
+        changes[f"+{TABLE_ATTRIBUTE}"] = str(table)
+    return changes
+
 
 @command.command("create")
 @click.argument("topic")
 @click.option("--queues", type=_count, default=QUEUES, show_default=True, help="On each broker.")
 @perm_option
 @type_option
+@table_option
 @click.option("--ordered", is_flag=True, help="Keep its queues when brokers come and go.")
 @cluster_option
 @shows(*_COLUMNS)
@@ -58,6 +80,7 @@ async def create(
     queues: int,
     perm: str | None,
     kind: str | None,
+    table: str | None,
     ordered: bool,
     cluster: str | None,
 ) -> list[Row]:
@@ -69,8 +92,7 @@ async def create(
     if topic in await admin.topics():
         raise UsageError(f"topic {topic} is there already; change it by `epochmq topic update`")
     config = TopicConfig(topic, queues, queues, PERMS[perm or "rw"], order=ordered)
-    attributes = {"+message.type": kind.upper()} if kind else {}
-    await admin.create_topic(config, cluster=cluster, attributes=attributes)
+    await admin.create_topic(config, cluster=cluster, attributes=_attributes(kind, table))
     return await _rows(admin, topic, cluster)
 
 
@@ -102,6 +124,7 @@ async def _rows(admin: "Admin", topic: str, cluster: str | None) -> list[Row]:
 @click.option("--write-queues", type=_count, help="To write only: fewer, to shrink a topic.")
 @perm_option
 @type_option
+@table_option
 @cluster_option
 @shows(*_COLUMNS)
 async def update(
@@ -112,19 +135,20 @@ async def update(
     write_queues: int | None,
     perm: str | None,
     kind: str | None,
+    table: str | None,
     cluster: str | None,
 ) -> list[Row]:
     """Change a topic; what is not given stays as each broker has it."""
     reads, writes = read_queues or queues, write_queues or queues
-    if (reads, writes, perm, kind) == (None, None, None, None):
-        raise click.UsageError("nothing to change; give --queues, --perm or --type")
+    if (reads, writes, perm, kind, table) == (None, None, None, None, None):
+        raise click.UsageError("nothing to change; give --queues, --perm, --type or --table")
     await route_of(admin, topic)
     for address in (await admin.masters(cluster)).values():
         config = await admin.topic_config(address, topic)
         config.read_queue_nums = reads or config.read_queue_nums
         config.write_queue_nums = writes or config.write_queue_nums
         config.perm = PERMS[perm] if perm else config.perm
-        attributes = {"+message.type": kind.upper()} if kind else {}
+        attributes = _attributes(kind, table, config.attributes)
         await admin.put_topic(address, config, attributes)
     return await _rows(admin, topic, cluster)
 

@@ -22,6 +22,8 @@ from epochmq.model.topic import (
     PERM_INHERIT,
     PERM_MASK,
     PERM_READ_WRITE,
+    TABLE_ATTRIBUTE,
+    TABLE_FORMATS,
     TopicConfig,
     has_batch_queues,
 )
@@ -40,6 +42,7 @@ _CHOICES: Mapping[str, frozenset[str]] = {
     "queue.type": frozenset({"BatchCQ", "SimpleCQ"}),
     "cleanup.policy": frozenset({"DELETE", "COMPACTION"}),
     "message.type": _MESSAGE_TYPES,
+    TABLE_ATTRIBUTE: frozenset(TABLE_FORMATS),
 }
 _FIXED = frozenset({"queue.type", "cleanup.policy"})
 """Attributes that can be set only at creation, because the files on disk depend on them."""

@@ -239,7 +239,7 @@ class Archive:
         self._cluster = cluster
         self._progress = progress
         self._step = on_step
-        self._report = JobReport("archive")
+        self.report = JobReport("archive")
         self._table: AnyTable
         self._dead: AnyTable | None = None
         self._positions: Positions = {}
@@ -276,13 +276,13 @@ class Archive:
         self._positions = plan.starting(bounds, known, latest)
         added = self._table.evolve(schema_of(work))
         if added:
-            self._report.details["newColumns"] = added
+            self.report.details["newColumns"] = added
         self._table.claim(owner, by_topic(self._positions), self._newest_now(), self._begin_now())
         self._step("claimed")
         orphans = remove_orphans(self._table, self._batch)
         if self._dead is not None:
             orphans += self._claim_dead(self._dead, work)
-        self._report.details["orphans"] = orphans
+        self.report.details["orphans"] = orphans
         self._cleaned = self._batch
 
     def _opened(self, uri: str, name: str, schema: Any) -> AnyTable:
@@ -301,6 +301,16 @@ class Archive:
         dead.claim(self._options.owner, found[1] if found else {})
         return remove_orphans(dead, found[0] if found else 0)
 
+    @property
+    def table(self) -> AnyTable:
+        """The open table."""
+        return self._table
+
+    @property
+    def positions(self) -> Positions:
+        """The next queue offset to archive, by queue."""
+        return dict(self._positions)
+
     # Running ---------------------------------------------------------------------------------
 
     def run(self, runner: Runner, stop: JobStop) -> JobReport:
@@ -318,7 +328,7 @@ class Archive:
             if ends is None and taken < options.max_rows:
                 wait(began + options.interval_s, stop)
         self._conclude()
-        return self._report.finish("interrupted" if stop.asked and options.until_now else "done")
+        return self.report.finish("interrupted" if stop.asked and options.until_now else "done")
 
     def _finish_half_done(self, runner: Runner) -> None:
         """Repeat a batch whose dead letters are committed and whose rows are not."""
@@ -378,7 +388,7 @@ class Archive:
         return dict(self._newest)
 
     def _count(self, ranges: list[Range], written: TaskResult) -> None:
-        report = self._report
+        report = self.report
         for each in ranges:
             report.add_range(each.queue.topic, queue_text(each.queue), each.start, each.end)
         report.rows += written.rows
@@ -431,12 +441,12 @@ class Archive:
             self._remove_failed_tries()
             self._step("compacting")
             done = self._table.compact()
-            self._report.details["compacted"] = done
+            self.report.details["compacted"] = done
             self._step("compacted")
 
     def _conclude(self) -> None:
         self._remove_failed_tries()
-        self._report.details.update(
+        self.report.details.update(
             table=f"{self._table.format} {self._options.table}",
             batch=self._batch,
             files=self._files,

@@ -1,0 +1,90 @@
+"""`epochmq lake`: keeps topics as tables until it is stopped."""
+
+import logging
+
+import click
+
+from epochmq.admin.local.where import namesrv_option
+from epochmq.admin.serving import LEVELS
+from epochmq.admin.shared.asking import chosen_tls
+
+
+@click.command()
+@click.option("--warehouse", required=True, metavar="DIR|URL", help="The tables are below it.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1, 3600.0),
+    default=10.0,
+    show_default=True,
+    help="Seconds between two batches of a topic.",
+)
+@click.option(
+    "--compact-every",
+    type=click.IntRange(0),
+    default=30,
+    show_default=True,
+    metavar="N",
+    help="Make few large files of many small ones after every N batches; 0: never.",
+)
+@click.option(
+    "--vacuum-hours",
+    type=click.FloatRange(0.0),
+    default=24.0,
+    show_default=True,
+    help="Delete files that a compaction replaced after this time.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Topics that are written at a time.",
+)
+@click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in each table]")
+@click.option("--once", is_flag=True, help="Write what is there now, and end.")
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option("--log-file", metavar="FILE", help="Log there as well as to stderr.")
+@namesrv_option
+def command(
+    warehouse: str,
+    interval: float,
+    compact_every: int,
+    vacuum_hours: float,
+    threads: int,
+    catalog: str | None,
+    once: bool,
+    log_level: str,
+    log_file: str | None,
+    namesrv: str,
+) -> None:
+    """Keep topics as Delta, Iceberg or Parquet tables below a directory or URL.
+
+    Topics are chosen by `epochmq topic create TOPIC --table delta` (or `topic update`). Every
+    message is in its table once, whatever is killed. `epochmq group lag EPOCHMQ_LAKE` shows
+    the lag; `epochmq pipeline verify` compares a table with its topic.
+    """
+    from epochmq.runtime.logging_setup import configure
+    from epochmq.spark.jobs.framework import JobStop
+    from epochmq.spark.jobs.lake_service import LakeOptions, lake_service
+
+    configure(log_level, log_file)
+    options = LakeOptions(
+        namesrv,
+        warehouse,
+        interval,
+        compact_every,
+        vacuum_hours,
+        threads,
+        catalog,
+        tls=chosen_tls(),
+    )
+    with lake_service(options) as service, JobStop() as stop:
+        if once:
+            rows = service.write_all(stop)
+            failed = sorted(each.topic for each in service.tables.values() if each.failures)
+            click.echo(f"{rows:,} rows in {len(service.tables)} tables")
+            if failed:
+                raise click.ClickException(f"not written: {', '.join(failed)} (see above)")
+        else:
+            service.run(stop)
+    logging.getLogger(__name__).info("stopped")

@@ -1,0 +1,222 @@
+"""The service of `epochmq lake`: keeps topics as tables, without Spark.
+
+A topic with the attribute `epochmq.table` gets a table below the warehouse. The service archives
+each such topic in short batches with the code of the job archive: exactly once, and continued by
+the table itself after a crash. It compacts the tables, and commits what is archived as the offsets
+of a consumer group, so the tools that show the lag of consumers show that of tables.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from epochmq.base.errors import EpochError
+from epochmq.model.topic import TABLE_ATTRIBUTE
+from epochmq.runtime.tls import OutgoingTls
+from epochmq.spark.jobs.archive import Archive, ArchiveOptions, check, locked, wait
+from epochmq.spark.jobs.archive_run import InProcess, Runner, TaskSource
+from epochmq.spark.jobs.framework import JobStop
+from epochmq.spark.jobs.job_report import no_progress
+from epochmq.tables.archive_table import ESCAPED
+
+log = logging.getLogger(__name__)
+
+GROUP = "EPOCHMQ_LAKE"
+"""The consumer group whose offsets show how far the tables are."""
+RETRY_S = (5.0, 15.0, 60.0, 300.0)
+"""Pauses after errors of one topic, in a row."""
+VACUUM_EVERY_S = 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class LakeOptions:
+    """Which brokers, where the tables are, and how often they are written."""
+
+    name_server: str
+    warehouse: str
+    """A directory or URL; the table of a topic is below it, under the topic's name."""
+    interval_s: float = 10.0
+    """The time between two batches of a topic."""
+    compact_every: int = 30
+    """The number of batches of a topic between two compactions."""
+    vacuum_hours: float = 24.0
+    """Files that a compaction replaced are deleted after this time."""
+    threads: int = 4
+    """How many topics are written at a time."""
+    catalog: str | None = None
+    """Of Iceberg tables; by default SQLite beside each table."""
+    failover_timeout_ms: int = 60_000
+    tls: OutgoingTls | None = None
+
+    def of_topic(self, topic: str, format: str) -> ArchiveOptions:
+        """Return the options of the archive of one topic."""
+        name = topic
+        for char, escape in ESCAPED.items():
+            name = name.replace(char, escape)
+        return ArchiveOptions(
+            self.name_server,
+            (topic,),
+            f"{self.warehouse.rstrip('/')}/{name}",
+            format,
+            app=f"lake:{topic}",
+            compact_every=self.compact_every,
+            failover_timeout_ms=self.failover_timeout_ms,
+            catalog=self.catalog if format == "iceberg" else None,
+            tls=self.tls,
+        )
+
+
+@dataclass
+class KeptTopic:
+    """One topic that is kept as a table, and what happened to it."""
+
+    topic: str
+    format: str
+    archive: Archive | None = None
+    """None before it was opened, and after an error."""
+    locks: ExitStack = field(default_factory=ExitStack)
+    failures: int = 0
+    """Errors since the last batch that succeeded."""
+    retry_at_s: float = 0.0
+    """Monotonic; not before this time after an error."""
+    vacuum_at_s: float = 0.0
+
+    def close(self) -> None:
+        """Release the lock of the table; the table is opened again when it is needed."""
+        self.archive = None
+        self.locks.close()
+
+
+def wanted_tables(attributes: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return topic -> format for the topics that are to be kept as tables."""
+    return {
+        topic: values[TABLE_ATTRIBUTE]
+        for topic, values in sorted(attributes.items())
+        if values.get(TABLE_ATTRIBUTE)
+    }
+
+
+def pause_s(failures: int) -> float:
+    """Return the pause after `failures` errors in a row."""
+    return RETRY_S[min(failures, len(RETRY_S)) - 1]
+
+
+class LakeService:
+    """Keeps the tables of one cluster; `cluster` is a client of it, `runner` writes the files."""
+
+    def __init__(
+        self,
+        options: LakeOptions,
+        cluster: Any,
+        runner: Runner,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._runner = runner
+        self._clock_s = clock_s
+        self.tables: dict[str, KeptTopic] = {}
+
+    def run(self, stop: JobStop) -> None:
+        """Write all tables every `interval_s` seconds until `stop`."""
+        while not stop.asked:
+            began_s = self._clock_s()
+            self.write_all(stop)
+            wait(began_s + self._options.interval_s, stop)
+
+    def write_all(self, stop: JobStop) -> int:
+        """Look for topics, write a batch of each, and return the number of archived rows."""
+        try:
+            self._follow(wanted_tables(self._cluster.attributes()))
+        except EpochError as error:
+            log.warning("topics cannot be listed; known ones are continued: %s", error)
+        now_s = self._clock_s()
+        due = [each for each in self.tables.values() if each.retry_at_s <= now_s]
+        with ThreadPoolExecutor(self._options.threads, "epochmq-lake") as pool:
+            return sum(pool.map(lambda each: self._write(each, stop), due))
+
+    def close(self) -> None:
+        """Release all locks."""
+        for each in self.tables.values():
+            each.close()
+
+    def _follow(self, wanted: Mapping[str, str]) -> None:
+        for topic in sorted(self.tables.keys() - wanted.keys()):
+            log.info("topic %s is no longer kept as a table; the table stays", topic)
+            self.tables.pop(topic).close()
+        for topic, format in wanted.items():
+            known = self.tables.get(topic)
+            if known is None or known.format != format:
+                if known is not None:
+                    known.close()
+                self.tables[topic] = KeptTopic(topic, format)
+
+    def _write(self, table: KeptTopic, stop: JobStop) -> int:
+        try:
+            rows = self._write_batches(table, stop)
+        except Exception as error:  # one topic does not stop the others
+            table.failures += 1
+            pause = pause_s(table.failures)
+            table.retry_at_s = self._clock_s() + pause
+            table.close()
+            said = error if isinstance(error, EpochError) else f"{type(error).__name__}: {error}"
+            log.warning("topic %s: %s; next try in %.0f s", table.topic, said, pause)
+            return 0
+        table.failures = 0
+        return rows
+
+    def _write_batches(self, table: KeptTopic, stop: JobStop) -> int:
+        archive = table.archive
+        if archive is None:
+            archive = self._opened(table)
+        before = archive.report.rows
+        archive.run(self._runner, stop)
+        rows = archive.report.rows - before
+        if rows:
+            self._publish(table.topic, archive)
+        self._vacuum(table, archive)
+        return rows
+
+    def _opened(self, table: KeptTopic) -> Archive:
+        options = self._options.of_topic(table.topic, table.format)
+        check(options)
+        archive = Archive(options, self._cluster, no_progress, lambda _step: None)
+        table.locks.enter_context(locked(options))
+        archive.open()
+        table.archive = archive
+        table.vacuum_at_s = self._clock_s() + VACUUM_EVERY_S
+        log.info("topic %s is kept as a %s table at %s", table.topic, table.format, options.table)
+        self._publish(table.topic, archive)
+        return archive
+
+    def _publish(self, topic: str, archive: Archive) -> None:
+        """Commit the archived offsets as those of `GROUP`; the table alone decides where it is."""
+        try:
+            self._cluster.commit_all(GROUP, archive.positions)
+        except EpochError as error:
+            log.warning("topic %s: offsets of %s are not published: %s", topic, GROUP, error)
+
+    def _vacuum(self, table: KeptTopic, archive: Archive) -> None:
+        if self._options.compact_every and self._clock_s() >= table.vacuum_at_s:
+            table.vacuum_at_s = self._clock_s() + VACUUM_EVERY_S
+            gone = archive.table.vacuum(self._options.vacuum_hours)
+            log.info("topic %s: %d files that a compaction replaced are deleted", table.topic, gone)
+
+
+@contextmanager
+def lake_service(options: LakeOptions) -> Iterator[LakeService]:
+    """Yield a service with its own connections."""
+    from epochmq.spark.spark_cluster import Cluster
+
+    source = TaskSource(options.name_server, options.failover_timeout_ms, tls=options.tls)
+    timeout_ms = options.failover_timeout_ms
+    with Cluster(options.name_server, failover_timeout_ms=timeout_ms, tls=options.tls) as cluster:
+        service = LakeService(options, cluster, InProcess(source))
+        try:
+            yield service
+        finally:
+            service.close()
