@@ -1,6 +1,7 @@
 """Digest files: written once, merged, and noticed when they change."""
 
 import hashlib
+import os
 import subprocess
 from pathlib import Path
 
@@ -71,6 +72,23 @@ def test_many_small_files_become_one(digests: TableDigests) -> None:
     assert len(names(digests)) == 1, "a merge that changes nothing keeps the file"
     digests.forget(())
     assert names(digests) == []
+
+
+def test_a_process_that_dies_while_it_writes_leaves_no_torn_digests(
+    digests: TableDigests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    digests.write({"data/1": "0" * 64})
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, die)
+            with pytest.raises(KeyboardInterrupt):
+                digests.write({"data/2": "1" * 64})
+        assert digests.read() == ({"data/1": "0" * 64}, [])
+    digests.write({"data/2": "1" * 64})
+    assert len(digests.load()) == 2
 
 
 def test_a_changed_digest_file_is_named_and_never_merged_away(

@@ -99,8 +99,7 @@ class TableDigests:
         lines = (f"{sha256}  {path}\n" for path, sha256 in sorted(digests.items()))
         text = "".join(lines).encode()
         path = f"{FOLDER}/{_name(text)}"
-        with self.storage.create(path) as file:
-            file.write(text)
+        self.storage.write_whole(path, text)
         return path
 
     def load(self) -> dict[str, str]:
@@ -158,7 +157,7 @@ class TableDigests:
         return {
             f"{FOLDER}/{name}": size
             for name, size in self.storage.sizes(FOLDER).items()
-            if name.endswith(".sha256")
+            if name.endswith(".sha256") and not name.startswith(".")
         }
 
     def _text(self, path: str) -> bytes:

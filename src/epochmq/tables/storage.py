@@ -156,6 +156,22 @@ class Storage:
                 os.fsync(file.fileno())
             sync_directory(target.parent)
 
+    def write_whole(self, path: str, data: bytes) -> None:
+        """Write a file that has either all of `data` or does not exist, whenever the process dies.
+
+        An interrupted call may leave a draft, whose name begins with a dot.
+        """
+        if not self.local:
+            with clear_errors(self.root):
+                self.fs.pipe_file(self.url(path), data)
+            return
+        folder, _, name = path.rpartition("/")
+        draft = f"{folder}/.{name}"
+        with self.create(draft) as file:
+            file.write(data)
+        os.replace(self.url(draft), self.url(path))
+        sync_directory(Path(self.url(folder)))
+
     def sha256(self, path: str) -> str:
         """Return the SHA-256 of a file's bytes in hexadecimal."""
         found = hashlib.sha256()
