@@ -49,7 +49,7 @@ def test_a_full_disk_stops_the_archive_and_it_goes_on_when_there_is_room(
         capture_output=True,
         text=True,
         check=False,
-        cwd=Path(__file__).parents[4],
+        cwd=Path(__file__).parents[2],
     )
     assert "FULL no space is left at" in done.stdout, done.stdout + done.stderr
     assert "make room and run the same command again" in done.stdout

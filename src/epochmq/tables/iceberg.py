@@ -181,10 +181,14 @@ class IcebergArchive(MarkedTable):
         """Return the table's current files, as `DataFile` and as Iceberg's own entry."""
         try:
             return [(self._ours(task.file), task.file) for task in self._table.scan().plan_files()]
-        except (EpochError, OSError):
+        except EpochError:
             raise
-        except Exception as error:  # pyiceberg parses files that may have changed
+        except (
+            Exception
+        ) as error:  # pyiceberg parses files, and paths in files, that may have changed
             self._digests.check_metadata()
+            if isinstance(error, OSError):
+                raise
             raise EnvironmentFault(f"the list of files of {self.root} cannot be read") from error
 
     def _ours(self, file: Any) -> DataFile:

@@ -11,7 +11,7 @@ from epochmq.tables.delta import LOG, DeltaArchive
 from epochmq.tables.digests import FOLDER, TableDigests
 from epochmq.tables.iceberg import DATA, DEFAULT_NAME, METADATA, IcebergArchive
 from epochmq.tables.parquet import Manifest, ParquetArchive
-from epochmq.tables.storage import Storage, clear_errors
+from epochmq.tables.storage import Storage, clear_errors, is_local
 
 AnyTable = DeltaArchive | IcebergArchive | ParquetArchive
 FORMATS = ("delta", "iceberg", "parquet")
@@ -71,9 +71,11 @@ def opening_errors(uri: str, catalog: str | None) -> Iterator[None]:
     """Convert the errors of table libraries to one line, which names metadata that has changed."""
     try:
         yield
-    except (EpochError, OSError):
+    except EpochError:
         raise
     except Exception as error:
+        if isinstance(error, OSError) and not is_local(uri):
+            raise  # an object store that does not answer
         said = next(iter(str(error).splitlines()), "") or type(error).__name__
         if changed := changed_metadata(uri, catalog):
             raise StoreDamaged(
@@ -81,6 +83,8 @@ def opening_errors(uri: str, catalog: str | None) -> Iterator[None]:
                 f" wrote ({said[:200]}). Restore them from a copy of the table by `epochmq pipeline"
                 " repair`"
             ) from error
+        if isinstance(error, OSError):
+            raise
         raise EnvironmentFault(f"the table {uri} cannot be opened: {said[:300]}") from error
 
 

@@ -16,6 +16,10 @@ JOBS = {
         "epochmq.admin.pipeline.compact_command",
         "The latest message of each key, as a table.",
     ),
+    "upsert": (
+        "epochmq.admin.pipeline.upsert_command",
+        "The latest message of each key, kept up to date as a table.",
+    ),
     "verify": (
         "epochmq.admin.pipeline.verify_command",
         "Check a table: files, rows, bodies, against its topics.",

@@ -76,7 +76,7 @@ def bytes_damage(storage: Storage, file: DataFile, result: FileCheck) -> str:
     except FileNotFoundError:
         result.is_missing = True
         return "it is missing"
-    except OSError as error:
+    except (OSError, ValueError) as error:  # damaged metadata may name an impossible path
         return f"it cannot be read: {_first_line(error)}"
     return ""
 

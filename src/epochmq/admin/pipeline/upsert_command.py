@@ -1,0 +1,94 @@
+"""`epochmq pipeline upsert`: keeps a table with the latest message of each key of a topic."""
+
+from pathlib import Path
+
+import click
+
+from epochmq.admin.local.where import namesrv_option
+from epochmq.admin.pipeline.options import print_report, progress
+from epochmq.admin.shared.asking import chosen_tls
+from epochmq.admin.shared.output import output_option
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--table", required=True, metavar="DIR|URL", help="Where the table is, or will be.")
+@click.option(
+    "--format", type=click.Choice(["delta", "iceberg"]), help="Of a new table.  [default: delta]"
+)
+@click.option(
+    "--key",
+    default="keys",
+    show_default=True,
+    help="What makes two messages one: keys, orderingKey or property:NAME.",
+)
+@click.option("--tombstone-tag", default="", help="A message with this tag deletes its key.")
+@click.option("--stream", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.0),
+    default=10.0,
+    show_default=True,
+    help="Seconds between the batches of a stream.",
+)
+@click.option(
+    "--max-rows",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    help="Messages of one batch, which is one transaction; they are in memory.",
+)
+@click.option("--allow-loss", is_flag=True, help="Go on behind messages that brokers have deleted.")
+@click.option("--name", default="archive.messages", show_default=True, help="Iceberg: the table.")
+@click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in --table]")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the run report there as JSON, too.",
+)
+@output_option
+@namesrv_option
+def command(
+    topic: str,
+    table: str,
+    format: str | None,
+    key: str,
+    tombstone_tag: str,
+    stream: bool,
+    interval: float,
+    max_rows: int,
+    allow_loss: bool,
+    name: str,
+    catalog: str | None,
+    dry_run: bool,
+    report_file: Path | None,
+    output: str,
+    namesrv: str,
+) -> None:
+    """Merge the messages of TOPIC by key into a Delta or Iceberg table; start it again to go on.
+
+    A row has the latest message of its key. A key whose latest message has an empty body, or the
+    tag for deletion, stays as a row with deleted = true.
+    """
+    from epochmq.spark.jobs.upsert import UpsertOptions, run_upsert
+
+    options = UpsertOptions(
+        namesrv,
+        topic,
+        table,
+        format,
+        key,
+        tombstone_tag,
+        until_now=not stream,
+        interval_s=interval,
+        max_rows=max_rows,
+        allow_loss=allow_loss,
+        name=name,
+        catalog=catalog,
+        tls=chosen_tls(),
+    )
+    with progress("upsert", total=False) as show:
+        report = run_upsert(options, dry_run=dry_run, progress=show)
+    print_report(report, output, report_file)

@@ -1,0 +1,187 @@
+"""Tables with one row for each key: rows are inserted or replaced by key, in one transaction.
+
+A row has the columns `key` and `version`. A row replaces the row of its key if its version is
+larger, so the order in which rows arrive, and rows that arrive twice, make no difference.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+from epochmq.base.errors import UsageError
+from epochmq.base.needs import need
+from epochmq.tables.delta import DeltaArchive, storage_options
+from epochmq.tables.iceberg import DEFAULT_NAME, IcebergArchive, check_name, open_catalog
+from epochmq.tables.opening import only_ours
+from epochmq.tables.storage import Storage, clear_errors, normal
+
+KEY, VERSION = "key", "version"
+STATE = "epochmq.keyed"
+"""The key of the owner's state in the metadata of a commit."""
+FORMATS = ("delta", "iceberg")
+_LOOK_BACK = (8, 64, 4096)
+
+
+class KeyedTable(ABC):
+    """A table with one row for each key, and the state of its writer."""
+
+    format: str
+
+    @abstractmethod
+    def state(self) -> str | None:
+        """Return the state that was committed last; None before the first commit.
+
+        Raises `UsageError` for a table that something else has written.
+        """
+
+    @abstractmethod
+    def merge(self, rows: Any, state: str) -> None:
+        """Insert rows of new keys, replace older versions of known ones, and store `state`.
+
+        `rows` is a `pyarrow.Table` in which each key occurs once. All of it is one transaction.
+        """
+
+    @abstractmethod
+    def scan(self, columns: list[str] | None = None) -> Any:
+        """Return all rows as a `pyarrow.Table`."""
+
+
+class DeltaKeyed(KeyedTable):
+    """A Delta table; delta-rs merges by a join on the key."""
+
+    format = "delta"
+
+    def __init__(self, uri: str, schema: Any = None) -> None:
+        self._lib = need("deltalake", "lake")
+        storage = Storage(uri)
+        self.root = storage.root
+        options = storage_options(self.root)
+        with clear_errors(self.root):
+            if DeltaArchive.is_at(storage):
+                self._table = self._lib.DeltaTable(self.root, storage_options=options)
+            elif schema is None:
+                raise UsageError(f"there is no Delta table at {self.root}")
+            elif not storage.is_empty() and not only_ours(storage):
+                raise UsageError(f"{self.root} holds other files and no table: name an empty place")
+            else:
+                self._table = self._lib.DeltaTable.create(
+                    self.root,
+                    schema=schema,
+                    description="made by epochmq pipeline upsert",
+                    storage_options=options,
+                )
+
+    def state(self) -> str | None:
+        self._table.update_incremental()
+        for limit in _LOOK_BACK:
+            history = self._table.history(limit)
+            for commit in history:
+                if STATE in commit:
+                    return str(commit[STATE])
+            if len(history) < limit:
+                break
+        if self._table.file_uris():
+            raise UsageError(f"{self.root} is a Delta table of another program: name another one")
+        return None
+
+    def merge(self, rows: Any, state: str) -> None:
+        properties = self._lib.CommitProperties(custom_metadata={STATE: state})
+        with clear_errors(self.root):
+            merger = self._table.merge(
+                rows,
+                f"t.{KEY} = s.{KEY}",
+                source_alias="s",
+                target_alias="t",
+                commit_properties=properties,
+            )
+            newer = merger.when_matched_update_all(f"s.{VERSION} > t.{VERSION}")
+            newer.when_not_matched_insert_all().execute()
+            self._table.update_incremental()
+
+    def scan(self, columns: list[str] | None = None) -> Any:
+        self._table.update_incremental()
+        return self._table.to_pyarrow_table(columns=columns)
+
+
+class IcebergKeyed(KeyedTable):
+    """An Iceberg table; the rows of a batch that win replace the rows of their keys."""
+
+    format = "iceberg"
+
+    def __init__(
+        self, uri: str, schema: Any = None, *, name: str = DEFAULT_NAME, catalog: str | None = None
+    ) -> None:
+        self._missing = need("pyiceberg.exceptions", "lake")
+        self.root, self._name = normal(uri), check_name(name)
+        with clear_errors(self.root):
+            self._catalog = open_catalog(self.root, catalog, create=schema is not None)
+            try:
+                self._table = self._catalog.load_table(self._name)
+            except (self._missing.NoSuchTableError, self._missing.NoSuchNamespaceError):
+                if schema is None:
+                    raise UsageError(f"there is no Iceberg table {name} in {self.root}") from None
+                self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
+                self._table = self._catalog.create_table(self._name, schema=schema)
+
+    def state(self) -> str | None:
+        self._table.refresh()
+        for summary in self._summaries():
+            if STATE in summary:
+                return summary[STATE]
+        if self._table.current_snapshot() is not None:
+            raise UsageError(f"{self._name} in {self.root} was written by another program")
+        return None
+
+    def _summaries(self) -> Iterator[dict[str, str]]:
+        snapshot = self._table.current_snapshot()
+        while snapshot is not None:
+            yield dict(snapshot.summary.additional_properties) if snapshot.summary else {}
+            parent = snapshot.parent_snapshot_id
+            snapshot = self._table.snapshot_by_id(parent) if parent is not None else None
+
+    def merge(self, rows: Any, state: str) -> None:
+        pa, expressions = need("pyarrow", "lake"), need("pyiceberg.expressions", "lake")
+        keys, versions = rows.column(KEY).to_pylist(), rows.column(VERSION).to_pylist()
+        known = self._versions(expressions.In(KEY, keys)) if keys else {}
+        pairs = zip(keys, versions, strict=True)
+        wins = [known.get(key, "") < version for key, version in pairs]
+        winners = rows.filter(pa.array(wins, pa.bool_()))
+        replaced = [key for key in winners.column(KEY).to_pylist() if key in known]
+        properties = {STATE: state}
+        with clear_errors(self.root):
+            if replaced:
+                gone = expressions.In(KEY, replaced)
+                self._table.overwrite(winners, gone, snapshot_properties=properties)
+            else:
+                self._table.append(winners, snapshot_properties=properties)
+            self._table.refresh()
+
+    def _versions(self, chosen: Any) -> dict[str, str]:
+        """Return key -> version of the rows that the table has of the chosen keys."""
+        found = self._table.scan(row_filter=chosen, selected_fields=(KEY, VERSION)).to_arrow()
+        names, versions = found.column(KEY).to_pylist(), found.column(VERSION).to_pylist()
+        return dict(zip(names, versions, strict=True))
+
+    def scan(self, columns: list[str] | None = None) -> Any:
+        self._table.refresh()
+        return self._table.scan(selected_fields=tuple(columns or ("*",))).to_arrow()
+
+
+def open_keyed(
+    uri: str,
+    format: str | None = None,
+    *,
+    schema: Any = None,
+    name: str = DEFAULT_NAME,
+    catalog: str | None = None,
+) -> KeyedTable:
+    """Open the table at `uri`, or create it if there is none and `schema` is given."""
+    found = "iceberg" if catalog or IcebergArchive.is_at(Storage(uri)) else None
+    kind = format or found or "delta"
+    if kind not in FORMATS:
+        raise UsageError(f"'{kind}' is no format of tables by key: use {', '.join(FORMATS)}")
+    if kind == "iceberg":
+        return IcebergKeyed(uri, schema, name=name, catalog=catalog)
+    if found == "iceberg":
+        raise UsageError(f"the table {uri} is iceberg, not {kind}")
+    return DeltaKeyed(uri, schema)

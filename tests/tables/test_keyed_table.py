@@ -1,0 +1,52 @@
+"""Tables by key: the larger version stays, and the state is in the same transaction."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from epochmq.base.errors import UsageError
+from epochmq.tables.keyed_table import FORMATS, KeyedTable, open_keyed
+
+SCHEMA = pa.schema([("key", pa.string()), ("version", pa.string()), ("n", pa.int64())])
+
+
+def rows(*found: tuple[str, str, int]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"key": key, "version": version, "n": n} for key, version, n in found], SCHEMA
+    )
+
+
+def content(table: KeyedTable) -> dict[str, int]:
+    found = table.scan(["key", "n"])
+    return dict(zip(found["key"].to_pylist(), found["n"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_larger_version_stays(tmp_path: Path, format: str) -> None:
+    table = open_keyed(str(tmp_path), format, schema=SCHEMA)
+    assert table.state() is None
+    table.merge(rows(("a", "2", 1), ("b", "1", 2)), "first")
+    assert (content(table), table.state()) == ({"a": 1, "b": 2}, "first")
+    table.merge(rows(("a", "1", 3), ("b", "2", 4), ("c", "1", 5)), "second")
+    assert (content(table), table.state()) == ({"a": 1, "b": 4, "c": 5}, "second")
+    table.merge(rows(("a", "2", 6)), "third")
+    assert content(table) == {"a": 1, "b": 4, "c": 5}
+    again = open_keyed(str(tmp_path))
+    assert again.format == format
+    assert again.state() in ("second", "third"), "a merge without a change may store no state"
+    assert content(again) == {"a": 1, "b": 4, "c": 5}
+
+
+def test_places_that_cannot_be_used(tmp_path: Path) -> None:
+    for format in FORMATS:
+        with pytest.raises(UsageError, match=r"there is no (Delta|Iceberg)"):
+            open_keyed(str(tmp_path / "none"), format)
+    with pytest.raises(UsageError, match="is no format of tables by key"):
+        open_keyed(str(tmp_path), "parquet")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UsageError, match="holds other files"):
+        open_keyed(str(tmp_path), schema=SCHEMA)
+    open_keyed(str(tmp_path / "i"), "iceberg", schema=SCHEMA)
+    with pytest.raises(UsageError, match="is iceberg, not delta"):
+        open_keyed(str(tmp_path / "i"), "delta")
