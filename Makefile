@@ -25,12 +25,12 @@ setup-demo:
 demo: setup-demo ## the main job: a cluster, a real data set, a verdict
 	@$(PY) -m examples.demo $(DEMO_ARGS)
 
+# Spark and foreign clients wait most of the time, so these two stages run side by side.
 test: setup ## verify, then every other test (third-party clients included)
 	@status=0; \
 	$(MAKE) --no-print-directory static || status=1; \
 	$(MAKE) --no-print-directory unit || status=1; \
-	$(MAKE) --no-print-directory spark || status=1; \
-	$(MAKE) --no-print-directory compat || status=1; \
+	$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target spark compat || status=1; \
 	$(MAKE) --no-print-directory chaos || status=1; \
 	if [ $$status -ne 0 ]; then echo 'make test: FAILED (see above)' >&2; fi; \
 	exit $$status
