@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from epochmq.base import limits
 from epochmq.base.errors import NotReachable, Refused
 from epochmq.model.host import BadAddress, parse_addr
+from epochmq.runtime.address_map import NO_MAP, AddressMap, mapped
 from epochmq.runtime.bounds import Budget
 from epochmq.runtime.connection import Connection
 from epochmq.runtime.listen import tune
@@ -126,23 +127,25 @@ class Peer:
         requests: Requests | None = None,
         in_flight_max: int = IN_FLIGHT_MAX,
         tls: ssl.SSLContext | None = None,
+        at: str | None = None,
     ) -> "Peer":
-        """Connect to `addr` ("host:port") within `timeout_ms`.
+        """Connect to `addr` ("host:port") within `timeout_ms`; `at` is where it is reached.
 
         Raises `NotReachable` with the reason.
         """
         peer = cls(addr, requests, in_flight_max)
         loop = asyncio.get_running_loop()
+        shown = addr if at in (None, addr) else f"{addr} (mapped to {at})"
         try:
-            host, port = parse_addr(addr)
+            host, port = parse_addr(at or addr)
             async with asyncio.timeout(timeout_ms / 1000):
                 transport, peer._connection = await loop.create_connection(
                     lambda: Connection(loop, turn_of(loop), peer), host, port, ssl=tls
                 )
         except TimeoutError:
-            raise NotReachable(f"cannot connect to {addr} within {timeout_ms} ms") from None
+            raise NotReachable(f"cannot connect to {shown} within {timeout_ms} ms") from None
         except (OSError, UnicodeError, BadAddress) as error:
-            raise NotReachable(f"cannot connect to {addr}: {_reason(error)}") from None
+            raise NotReachable(f"cannot connect to {shown}: {_reason(error)}") from None
         sock = transport.get_extra_info("socket")
         if sock is not None:
             tune(sock)
@@ -243,7 +246,9 @@ class Peers:
         in_flight_max: int = IN_FLIGHT_MAX,
         on_close: Callable[[str], None] | None = None,
         tls: ssl.SSLContext | None = None,
+        addresses: AddressMap = NO_MAP,
     ) -> None:
+        self._addresses = addresses
         self._requests = requests
         self._tls = tls
         self._connect_timeout_ms = connect_timeout_ms
@@ -316,6 +321,7 @@ class Peers:
             requests=self._requests,
             in_flight_max=self._in_flight_max,
             tls=self._tls,
+            at=mapped(self._addresses, addr),
         )
         self._peers[addr] = peer
         peer.on_close.append(self._forget)

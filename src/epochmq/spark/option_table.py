@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from epochmq.base.errors import ConfigError, UsageError
+from epochmq.runtime.address_map import AddressMap, parse_address_map
 from epochmq.runtime.tls import OutgoingTls, client_tls
 
 _SPANS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
@@ -147,6 +148,14 @@ def names(value: str) -> tuple[str, ...]:
     if not found:
         raise ValueError("it names nothing")
     return found
+
+
+def address_map(value: str) -> AddressMap:
+    """Parse `10.0.0.5:10911=broker-a.example:30911,10.0.0.6=203.0.113.7`."""
+    try:
+        return parse_address_map(value)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
 
 
 # TLS options ----------------------------------------------------------------------------------

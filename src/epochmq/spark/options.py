@@ -18,6 +18,7 @@ from epochmq.spark.decode_bodies import AS_STORED, BAD_BODIES
 from epochmq.spark.option_table import (
     TLS_ROWS,
     SparkOption,
+    address_map,
     choice,
     flag,
     integer,
@@ -178,6 +179,7 @@ SOURCE_ROWS: tuple[SparkOption, ...] = (
     SparkOption("readFrom", choice("auto", "master", "follower"), "auto", "which replicas serve"),
     SparkOption("failoverTimeoutMs", milliseconds, 60_000, "longest wait for a failover"),
     SparkOption("pollIntervalMs", milliseconds, 100, "how old known queue ends may be"),
+    SparkOption("addressMap", address_map, None, "registered=reachable addresses of servers"),
     SparkOption("maxBytesPerRead", size_bytes, 2 << 20, "size of one read from a broker"),
     SparkOption("rowsPerBatch", integer(1, ROWS_MAX), 2_000, "rows of an Arrow batch"),
     *TLS_ROWS,

@@ -14,11 +14,12 @@ from epochmq.base.ports import Buffer
 from epochmq.model import record
 from epochmq.model.tags import split_expression
 from epochmq.model.topic import MessageQueue
+from epochmq.runtime.address_map import mapped_addresses
 from epochmq.spark.archive_reader import ArchiveReader
 from epochmq.spark.archived_cluster import ArchivedCluster
 from epochmq.spark.decode import CorruptRecord, Decoder
 from epochmq.spark.freeze import freeze_once
-from epochmq.spark.options import SourceOptions
+from epochmq.spark.options import ArchiveAddress, SourceOptions
 from epochmq.spark.plan import QueueRange
 from epochmq.spark.retry import DataLost, Lost
 from epochmq.spark.spark_cluster import Cluster, OnLost
@@ -35,20 +36,14 @@ _clusters: dict[tuple[object, ...], Cluster] = {}
 def cluster_of(options: SourceOptions) -> Cluster:
     """Return this process's connection to the cluster of `options`; later tasks use it again."""
     archive, timeout_ms = options.archive, options["failoverTimeoutMs"]
-    key = (options.name_server, timeout_ms, options.tls, archive, options["checkCrc"])
+    addresses = options["addressMap"]
+    pairs = tuple(sorted(addresses.items())) if addresses is not None else None
+    key = (options.name_server, timeout_ms, options.tls, archive, options["checkCrc"], pairs)
     with _lock:
         found = _clusters.get(key)
         if found is None or not found.is_of_this_process:
-            if archive is None:
-                found = Cluster(
-                    options.name_server, failover_timeout_ms=timeout_ms, tls=options.tls
-                )
-            else:
-                reader = ArchiveReader(archive, options["checkCrc"])
-                found = ArchivedCluster(
-                    options.name_server, reader, failover_timeout_ms=timeout_ms, tls=options.tls
-                )
-            _clusters[key] = found
+            with mapped_addresses(addresses):
+                found = _clusters[key] = _connected(options, archive)
         return found
 
 
@@ -57,6 +52,16 @@ def check_archive(options: SourceOptions, names: Sequence[str]) -> None:
     cluster = cluster_of(options)
     if isinstance(cluster, ArchivedCluster):
         cluster.archive.check(names, options["properties"])
+
+
+def _connected(options: SourceOptions, archive: ArchiveAddress | None) -> Cluster:
+    timeout_ms = options["failoverTimeoutMs"]
+    if archive is None:
+        return Cluster(options.name_server, failover_timeout_ms=timeout_ms, tls=options.tls)
+    reader = ArchiveReader(archive, options["checkCrc"])
+    return ArchivedCluster(
+        options.name_server, reader, failover_timeout_ms=timeout_ms, tls=options.tls
+    )
 
 
 @atexit.register

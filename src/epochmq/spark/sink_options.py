@@ -12,10 +12,12 @@ from epochmq.client.aio.name_servers import parse_addresses
 from epochmq.model.delay_levels import DEFAULT_TEXT, LEVELS_MAX
 from epochmq.model.delay_levels import parse as parse_levels
 from epochmq.model.names import NOT_SENDABLE_TOPICS, check_group, check_topic
+from epochmq.runtime.address_map import AddressMap
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.option_table import (
     TLS_ROWS,
     SparkOption,
+    address_map,
     choice,
     flag,
     integer,
@@ -92,6 +94,7 @@ SINK_ROWS: tuple[SparkOption, ...] = (
         "false: a topic that is not there is an error; true: the brokers decide"
         " (autoCreateTopicEnable)",
     ),
+    SparkOption("addressMap", address_map, None, "registered=reachable addresses of servers"),
     *TLS_ROWS,
 )
 
@@ -117,6 +120,7 @@ class SinkOptions:
     delay_levels: int
     create_topics: bool
     tls: OutgoingTls
+    address_map: AddressMap | None
 
 
 def parse_sink(given: Mapping[str, str]) -> SinkOptions:
@@ -146,4 +150,5 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         delay_levels=values["delayLevels"],
         create_topics=values["createTopics"],
         tls=tls_of(values),
+        address_map=values["addressMap"],
     )

@@ -16,6 +16,7 @@ from epochmq.client.core.retrying import delay_ms
 from epochmq.client.core.route_cache import publish_queues
 from epochmq.client.core.send_policy import SendStatus, SendVerdict, judge
 from epochmq.model.topic import PERM_WRITE, MessageQueue, TopicRouteData, format_perm
+from epochmq.runtime.address_map import mapped_addresses
 from epochmq.runtime.tls import client_tls
 from epochmq.spark.sink_options import SinkOptions
 from epochmq.spark.sink_queues import QueueLayout, Request, SinkQueue, spread
@@ -53,12 +54,13 @@ class SinkSender:
     def __init__(self, options: SinkOptions, partition: int) -> None:
         self._options = options
         self._partition = partition
-        self._producer = _SinkProducer(
-            options.name_server,
-            options.producer_group,
-            timeout_ms=options.send_timeout_ms,
-            tls=client_tls(options.tls),
-        )
+        with mapped_addresses(options.address_map):
+            self._producer = _SinkProducer(
+                options.name_server,
+                options.producer_group,
+                timeout_ms=options.send_timeout_ms,
+                tls=client_tls(options.tls),
+            )
         self._lines: dict[int, QueueBacklog] = {}
         self._workers: list[asyncio.Task[None]] = []
         self._unsent_bytes = 0

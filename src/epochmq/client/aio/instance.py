@@ -17,6 +17,7 @@ from epochmq.client.core.route_cache import RouteCache, route_of_new_topic
 from epochmq.model.message_id import UniqIds
 from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.model.topic import TopicRouteData
+from epochmq.runtime.address_map import current_address_map
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.peers import Peers, SharedCalls
 from epochmq.runtime.rng import RealRng
@@ -69,7 +70,11 @@ class Instance:
     ) -> None:
         self.clock = RealClock()
         self.rng = RealRng()
-        self.peers = Peers(requests=self._on_request, tls=tls or outgoing_tls.get())
+        self.peers = Peers(
+            requests=self._on_request,
+            tls=tls or outgoing_tls.get(),
+            addresses=current_address_map(),
+        )
         self.name_servers = NameServers(namesrv, self.peers, self.rng, self.check_usable)
         self.routes = RouteCache()
         self._refreshing: SharedCalls[tuple[str, bool], bool] = SharedCalls()

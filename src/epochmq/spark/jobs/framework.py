@@ -1,5 +1,6 @@
 """The common parts of all jobs: a tuned Spark session, errors in one line, a clean stop."""
 
+import os
 import re
 import signal
 import tempfile
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError, StoreDamaged, UsageError
 from epochmq.base.needs import need
+from epochmq.runtime.address_map import VARIABLE
 from epochmq.spark import cluster_package
 from epochmq.spark.java_check import check_java
 
@@ -77,7 +79,7 @@ def spark_session(
     # `tune` sets options of the JVM; with Spark Connect the JVM is on another machine.
     builder = session_type.builder.appName(name)
     builder = builder.remote(url) if remote else tune(builder, master=url)
-    for key, value in {**QUIET, **(conf or {})}.items():
+    for key, value in {**QUIET, **executor_environment(), **(conf or {})}.items():
         builder = builder.config(key, value)
     with translated(), tempfile.TemporaryDirectory(prefix="epochmq-") as place:
         session = builder.getOrCreate() if remote else begun(builder)
@@ -87,6 +89,12 @@ def spark_session(
             yield session
         finally:
             session.stop()
+
+
+def executor_environment() -> dict[str, str]:
+    """Return the settings that give executors this process's address map."""
+    text = os.environ.get(VARIABLE)
+    return {f"spark.executorEnv.{VARIABLE}": text} if text else {}
 
 
 def send_package(session: Any, place: Path) -> None:
