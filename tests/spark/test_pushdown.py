@@ -25,6 +25,19 @@ Q = [MessageQueue(topic, broker, n) for topic in "tu" for broker in "ab" for n i
 BOUNDS = dict.fromkeys(Q, (0, 10))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+
+def test_tags_are_filtered_by_the_broker() -> None:
+    wanted, rest = pushed([In(("tags",), ("a", "b", "c")), EqualTo(("tags",), "b")])
+    assert rest == []
+    assert wanted.tag_expression(None) == "b"
+    assert wanted.tag_expression("a || b") == "b"
+    assert wanted.tag_expression("a") == ""
+    assert pushed([])[0].tag_expression("a || b") == "a || b"
+    for value in ("a || b", " a", "*", "", 7):
+        filters = [EqualTo(("tags",), value)]
+        assert pushed(filters) == (pushed([])[0], filters), "Spark has to apply it"
+
+
 COMPARE: dict[Any, Any] = {
     EqualTo: lambda a, b: a == b,
     GreaterThan: lambda a, b: a > b,
@@ -88,7 +101,7 @@ def test_the_rest_is_sparks() -> None:
     filters = [
         StringContains(("keys",), "k"),
         Not(EqualTo(("queueId",), 1)),
-        EqualTo(("tags",), "a"),
+        EqualTo(("keys",), "a"),
         EqualTo(("queueOffset",), None),
         GreaterThan(("storeTimestamp",), datetime(2026, 1, 1)),
         IsNotNull(("tags",)),

@@ -1,4 +1,5 @@
-"""Filter pushdown for batch queries: turns Spark's filters into queues and ranges of queue offsets.
+"""Filter pushdown for batch queries: turns Spark's filters into queues, ranges of queue offsets,
+and tags that the broker filters.
 
 Spark passes filters that are joined by AND. A filter that is fully applied here is not returned to
 Spark. Filters on time are returned: store times have milliseconds in brokers and microseconds in
@@ -21,6 +22,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from epochmq.model.tags import split_expression
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.plan import QueueRange
 
@@ -45,6 +47,7 @@ class PushedFilters:
     numbers: Mapping[str, Interval] = field(default_factory=dict)
     """For `queueId`, `queueOffset` and `storeTimestamp` (ms)."""
     queue_ids: frozenset[int] | None = None
+    tags: frozenset[str] | None = None
 
     def queues(self, bounds: Bounds) -> dict[MessageQueue, tuple[int, int]]:
         """Return the queues that can have matching rows."""
@@ -58,6 +61,16 @@ class PushedFilters:
             and (self.queue_ids is None or queue.queue_id in self.queue_ids)
             and within(queue.queue_id, self.numbers.get("queueId"))
         )
+
+    def tag_expression(self, given: str | None) -> str | None:
+        """Return the tags to read as `a || b`: those of the filters that `given` contains too.
+
+        None means all messages, "" means that no message matches.
+        """
+        if self.tags is None:
+            return given
+        others = split_expression(given) if given is not None else None
+        return " || ".join(sorted(self.tags if others is None else self.tags & set(others)))
 
     def narrowed(
         self,
@@ -118,6 +131,13 @@ def _apply(wanted: PushedFilters, each: Filter) -> tuple[PushedFilters | None, b
         before = wanted.names.get(column)
         chosen = frozenset(values) if before is None else before & frozenset(values)
         return replace(wanted, names={**wanted.names, column: chosen}), True
+    if column == "tags" and isinstance(each, EqualTo | In):
+        wanted_tags = each.value if isinstance(each, In) else (each.value,)
+        if not all(_is_tag(tag) for tag in wanted_tags):
+            return None, False
+        before_tags = wanted.tags
+        tags = frozenset(wanted_tags)
+        return replace(wanted, tags=tags if before_tags is None else before_tags & tags), True
     if column == "queueId" and isinstance(each, In):
         ids = frozenset(each.value)
         before_ids = wanted.queue_ids
@@ -129,6 +149,11 @@ def _apply(wanted: PushedFilters, each: Filter) -> tuple[PushedFilters | None, b
         joined = _joined(wanted.numbers.get(column), found)
         return replace(wanted, numbers={**wanted.numbers, column: joined}), column[0] == "q"
     return None, False
+
+
+def _is_tag(value: Any) -> bool:
+    """Return whether a tag can be written in a tag expression."""
+    return isinstance(value, str) and bool(value) and split_expression(value) == [value]
 
 
 def _interval(each: Any) -> Interval | None:

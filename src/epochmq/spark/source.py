@@ -6,6 +6,7 @@ values only; each process has its own connections (`rows.cluster_of`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 
 import pyarrow as pa
@@ -110,7 +111,7 @@ class BatchReader(DataSourceReader):
 
 
 class PushdownReader(BatchReader):
-    """A batch reader that turns filters into ranges of queue offsets.
+    """A batch reader that turns filters into ranges of queue offsets, and tags for the broker.
 
     It is a separate class because Spark fails each query whose reader has `pushFilters` while the
     session's setting for filter pushdown is off.
@@ -119,6 +120,14 @@ class PushdownReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self.wanted, rest = pushed(filters)
         return rest
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        expression = self.wanted.tag_expression(self.options["tags"])
+        if expression == "":
+            return iter(())
+        values = {**self.options.values, "tags": expression}
+        reader = BatchReader(replace(self.options, values=values), self.names)
+        return reader.read(partition)
 
 
 def between(

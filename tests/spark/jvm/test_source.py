@@ -138,6 +138,12 @@ def test_a_batch_has_every_column_of_every_message(
     )
     assert sorted(row.queueOffset for row in pushed.collect()) == [15, 16, 17, 18, 19, 20]
     assert pushed.rdd.getNumPartitions() == 1
+    for condition in ("tags = 'odd'", "tags in ('odd', 'none')", "tags = 'odd' and tags = 'even'"):
+        filtered = read(spark, namesrv, topic, pushdown=True).where(condition)
+        whole = read(spark, namesrv, topic).where(condition)
+        found = sorted((row.queueId, row.queueOffset) for row in filtered.collect())
+        assert found == sorted((row.queueId, row.queueOffset) for row in whole.collect())
+        assert bool(found) == ("even" not in condition)
     chosen = spark.read.format("rocketmq").schema("body binary, tags string")
     chosen = chosen.options(nameServer=namesrv, assign=f'{{"{topic}": ["{first.broker_name}:1"]}}')
     assert [tuple(row) for row in chosen.load().collect()] == [(bytearray(b"bare"), None)]
