@@ -148,9 +148,15 @@ async def test_one_that_was_handed_over_is_no_stray_of_another_try(
     assert not made("127.0.0.1:1", Listener())._is_orphan(header, asked)
 
 
+@pytest.mark.parametrize("field", ["delay_level", "delay_ms", "deliver_at_ms"])
+async def test_a_delay_is_refused(quick: str, topic: str, field: str) -> None:
+    async with made(quick, Listener("yes")) as producer:
+        delayed = Message(topic, b"a", **{field: 1})  # type: ignore[arg-type]  # a field of numbers
+        with pytest.raises(UsageError, match="delayed"):
+            await producer.send_in_transaction(delayed)
+
+
 async def test_wrong_use(quick: str, topic: str) -> None:
     async with made(quick, Listener("yes")) as producer:
-        with pytest.raises(UsageError, match="delayed"):
-            await producer.send_in_transaction(Message(topic, b"a", delay_level=1))
         with pytest.raises(UsageError, match="TransactionState"):
             await producer.send_in_transaction(Message(topic, b"a"))

@@ -178,10 +178,11 @@ class TransactionProducer(Producer):
         """Store `message` as a half message, run `execute_local`, then commit or roll back.
 
         If the half message is stored with another status than SEND_OK, it is rolled back and
-        `execute_local` does not run. `Message.delay_ms` and `Message.deliver_at_ms` are not used.
+        `execute_local` does not run.
 
         Args:
-            message: the message; it must not have a delay level.
+            message: the message; it must not be delayed (`delay_level`, `delay_ms`,
+                `deliver_at_ms`), because brokers deliver it at the time of the commit.
             arg: passed to `execute_local`.
             queue: the queue to send to; None lets the producer choose.
             timeout_ms: milliseconds for the send, and again for the end of the transaction; None
@@ -214,8 +215,9 @@ class TransactionProducer(Producer):
         return TransactionResult(sent, state, ended)
 
     def _half(self, message: Message) -> Outgoing:
-        if message.delay_level:
-            raise UsageError("a transactional message cannot be delayed; leave delay_level out")
+        if message.delay_level or message.delay_ms or message.deliver_at_ms:
+            text = "a transactional message cannot be delayed"
+            raise UsageError(f"{text}; leave delay_level, delay_ms and deliver_at_ms out")
         properties = {
             **message.properties,
             names.TRAN_MSG: "true",
