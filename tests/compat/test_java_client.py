@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+import zlib
+from typing import Literal
+
+import pytest
+
+from epochmq.client.aio import Producer
+from epochmq.model.message import Message
 
 from .clients import JAVA_4, JAVA_5
 from .contract import ClientContract
@@ -21,6 +29,22 @@ class TestJava5(ClientContract):
         assert event["body"] == "d-0"
         assert event["topic"] == topic
         assert 2_300 <= event["at_ms"] - begin_ms <= 20_000
+
+    @pytest.mark.parametrize("codec", ["zlib", "lz4", "zstd"])
+    def test_our_producer_chose_the_codec(
+        self, cluster: Cluster, driver: Driver, codec: Literal["zlib", "lz4", "zstd"]
+    ) -> None:
+        """A body of several blocks of LZ4."""
+        topic, group = self.topic(cluster, codec), self.group(cluster, codec)
+        body = b"compressed " * 30_000
+
+        async def send() -> None:
+            async with Producer(cluster.namesrv_addr, "p-codecs", compression=codec) as producer:
+                await producer.send(Message(topic, body))
+
+        asyncio.run(send())
+        (event,) = driver.run("push", cluster.namesrv_addr, topic, group=group, count=1).received
+        assert (event["size"], event["crc"]) == (len(body), zlib.crc32(body))
 
 
 class TestJava4(ClientContract):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.model.deflating import deflate
 
-from epochmq.base.errors import EpochError
+from epochmq.base.errors import EpochError, UsageError
 from epochmq.model import compression
 from epochmq.model.compression import BadBody, CodecMissing
 from epochmq.model.sys_flag import (
@@ -84,3 +84,23 @@ def test_a_missing_library_names_the_extra(
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(CodecMissing, match=r"epochmq\[compression\]"):
         compression.inflate(b"x", COMPRESSED | number)
+
+
+@pytest.mark.parametrize(("codec", "library"), [("lz4", "lz4.frame"), ("zstd", "zstandard")])
+def test_a_compressor_without_its_library_names_the_extra(
+    codec: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(CodecMissing, match=r"epochmq\[compression\]"):
+        compression.compressor(codec)
+
+
+def test_an_unknown_compressor_names_the_others() -> None:
+    with pytest.raises(UsageError, match="zlib, lz4 or zstd"):
+        compression.compressor("gzip")
+
+
+def test_lz4_blocks_do_not_depend_on_each_other() -> None:
+    """The Java library refuses frames with dependent blocks, whatever their number."""
+    frame = compression.compressor("lz4").compress(bytes(200_000))
+    assert frame[4] & 0x20

@@ -1,10 +1,11 @@
 """Compression of message bodies: zlib, and optionally LZ4 frames and zstd."""
 
 import zlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from epochmq.base import limits
-from epochmq.base.errors import EnvironmentFault, PeerError
+from epochmq.base.errors import EnvironmentFault, PeerError, UsageError
 from epochmq.base.ports import Buffer
 from epochmq.model import sys_flag as flags
 
@@ -14,7 +15,47 @@ class BadBody(PeerError):
 
 
 class CodecMissing(EnvironmentFault):
-    """A body is compressed by a codec whose library is not installed."""
+    """The library of a codec is not installed."""
+
+
+class Compressor(NamedTuple):
+    """Compresses bodies by one codec."""
+
+    sys_flag: int
+    """The bits of `sys_flag` that mark a body compressed by this codec."""
+    compress: Callable[[Buffer], bytes]
+
+
+LEVEL = 5
+"""The level for zlib and zstd, as in RocketMQ's clients; LZ4 has no levels there."""
+
+
+def compressor(codec: str) -> Compressor:
+    """Return the compressor of `codec`: "zlib", "lz4" or "zstd".
+
+    Raises:
+        UsageError: there is no such codec.
+        CodecMissing: the library of the codec is not installed.
+    """
+    if codec == "zlib":
+        return Compressor(flags.COMPRESSED | flags.COMPRESSION_ZLIB, _deflate_zlib)
+    if codec == "lz4":
+        lz4 = _lz4()
+        return Compressor(flags.COMPRESSED | flags.COMPRESSION_LZ4, lambda body: _frame(lz4, body))
+    if codec == "zstd":
+        compress = _zstd().ZstdCompressor(level=LEVEL).compress
+        return Compressor(flags.COMPRESSED | flags.COMPRESSION_ZSTD, compress)
+    raise UsageError(f"compression is {codec!r}; it can be zlib, lz4 or zstd")
+
+
+def _deflate_zlib(body: Buffer) -> bytes:
+    return zlib.compress(body, LEVEL)
+
+
+def _frame(lz4: Any, body: Buffer) -> bytes:
+    """Return an LZ4 frame of independent blocks: the Java library reads no other frames."""
+    frame: bytes = lz4.compress(body, block_linked=False, store_size=False)
+    return frame
 
 
 def inflate(body: Buffer, sys_flag: int, limit: int = limits.FRAME_BYTES_MAX) -> bytes:
@@ -97,5 +138,5 @@ def _zstd() -> Any:
 
 def _missing(codec: str) -> CodecMissing:
     return CodecMissing(
-        f"the body is compressed by {codec}, which needs: pip install 'epochmq[compression]'"
+        f"the library for {codec} is not there; pip install 'epochmq[compression]' brings it"
     )

@@ -1,11 +1,14 @@
 """A user's message on its way to the wire."""
 
+import random
 import zlib
+from collections.abc import Callable
 
 import pytest
 
 from epochmq.base.errors import EpochError, UsageError
 from epochmq.client.core.outgoing import prepare
+from epochmq.model.compression import compressor, inflate
 from epochmq.model.group import RETRIES_UNLIMITED
 from epochmq.model.message import Message
 from epochmq.model.properties import decode
@@ -33,6 +36,18 @@ def test_large_bodies_are_compressed_when_it_helps() -> None:
     assert out.sys_flag == 0x301
     noise = bytes(range(256)) * 16
     assert prepare(Message("T", zlib.compress(noise * 90, 9) * 40), "ID").topic == "T"
+
+
+@pytest.mark.parametrize(("codec", "flag"), [("zlib", 0x301), ("lz4", 0x101), ("zstd", 0x201)])
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_the_codec_can_be_chosen(codec: str, flag: int, kind: Callable[[bytes], bytes]) -> None:
+    plain = bytes(range(200)) * 1_000
+    out = prepare(Message("T", kind(plain)), "ID", compression=compressor(codec))
+    assert out.sys_flag == flag
+    assert len(out.body) < len(plain)
+    assert inflate(out.body, out.sys_flag) == plain
+    noise = random.Random(7).randbytes(5_000)
+    assert prepare(Message("T", noise), "ID", compression=compressor(codec)).sys_flag == 0
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Literal, Self
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, PeerError, Refused, UsageError
 from epochmq.base.limits import CLIENT_IN_FLIGHT_BYTES_MAX
@@ -33,6 +33,7 @@ from epochmq.client.core.send_policy import (
 )
 from epochmq.model import batch as batches
 from epochmq.model import property_names as names
+from epochmq.model.compression import compressor
 from epochmq.model.message import Message
 from epochmq.model.names import DEFAULT_TOPIC, RETRY, check_group, check_topic
 from epochmq.model.properties import encode
@@ -106,13 +107,16 @@ class Producer(Closing):
             only, also when no broker answers.
         timeout_ms: milliseconds for one send with all its tries.
         avoid_faulty: whether to prefer other brokers for a while after a broker was slow or failed.
-        compress_over_bytes: bodies of this many bytes or more are compressed with zlib.
+        compress_over_bytes: bodies of this many bytes or more are compressed; batches never are.
+        compression: "zlib", "lz4" or "zstd". All clients read zlib; the others need RocketMQ 5
+            clients, and here the extra `compression`.
         retry_when_not_store_ok: whether a result other than SEND_OK is tried again.
         max_in_flight: how many sends may wait for answers, from 1 to 65,535.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
 
     Raises:
         UsageError: an argument has a wrong type or value.
+        CodecMissing: the library of `compression` is not installed.
         Refused: `group` is not a valid group name (code 1).
     """
 
@@ -125,6 +129,7 @@ class Producer(Closing):
         timeout_ms: int = SEND_TIMEOUT_MS,
         avoid_faulty: bool = True,
         compress_over_bytes: int = COMPRESS_OVER_BYTES,
+        compression: Literal["zlib", "lz4", "zstd"] = "zlib",
         retry_when_not_store_ok: bool = False,
         max_in_flight: int = IN_FLIGHT,
         tls: ssl.SSLContext | None = None,
@@ -137,6 +142,7 @@ class Producer(Closing):
         self.retries = retries
         self.timeout_ms = timeout_ms
         self.compress_over_bytes = compress_over_bytes
+        self._compression = compressor(compression)
         self.retry_when_not_store_ok = retry_when_not_store_ok
         self.instance = Instance(namesrv, tls=tls)
         self.instance.beat_with(self._heartbeat)
@@ -369,7 +375,8 @@ class Producer(Closing):
 
     def _prepare(self, message: Message) -> Outgoing:
         uniq_id = self.instance.uniq_ids.next()
-        return prepare(message, uniq_id, compress_over_bytes=self.compress_over_bytes)
+        over, codec = self.compress_over_bytes, self._compression
+        return prepare(message, uniq_id, compress_over_bytes=over, compression=codec)
 
     def _prepare_batch(self, messages: Sequence[Message]) -> Outgoing:
         if not messages or len({message.topic for message in messages}) != 1:

@@ -1,12 +1,11 @@
 """Prepares a user's message for sending: checks, properties, id, compression, flags."""
 
-import zlib
 from dataclasses import dataclass
 
 from epochmq.base.errors import UsageError
 from epochmq.base.limits import MESSAGE_BYTES_MAX, PROPERTIES_BYTES_MAX
 from epochmq.model import property_names as names
-from epochmq.model import sys_flag
+from epochmq.model.compression import Compressor, compressor
 from epochmq.model.group import RETRIES_UNLIMITED
 from epochmq.model.message import Message
 from epochmq.model.names import check_topic, is_retry_topic
@@ -43,7 +42,7 @@ def kind_of(value: object) -> str:
 
 
 COMPRESS_OVER_BYTES = 4_096
-COMPRESS_LEVEL = 5
+ZLIB = compressor("zlib")
 
 
 @dataclass(slots=True)
@@ -61,14 +60,20 @@ class Outgoing:
 
 
 def prepare(
-    message: Message, uniq_id: str, *, compress_over_bytes: int = COMPRESS_OVER_BYTES
+    message: Message,
+    uniq_id: str,
+    *,
+    compress_over_bytes: int = COMPRESS_OVER_BYTES,
+    compression: Compressor = ZLIB,
 ) -> Outgoing:
     """Check `message` and prepare it for sending.
 
     Args:
         message: the message.
         uniq_id: the id, unless the message has one.
-        compress_over_bytes: bodies of this many bytes or more are compressed.
+        compress_over_bytes: bodies of this many bytes or more are compressed, if that makes them
+            smaller.
+        compression: compresses them.
 
     Raises:
         UsageError: every broker would refuse the message.
@@ -83,7 +88,7 @@ def prepare(
         raise
     if len(text.encode()) > PROPERTIES_BYTES_MAX:
         raise UsageError(f"properties are over {PROPERTIES_BYTES_MAX} bytes; move data to the body")
-    body, flags = _compressed(message.body, compress_over_bytes)
+    body, flags = _compressed(message.body, compress_over_bytes, compression)
     outgoing = Outgoing(message.topic, body, text, message.flag, flags, properties[names.UNIQ_KEY])
     if is_retry_topic(message.topic):  # a new message: brokers must not make it a dead letter
         outgoing.max_reconsume_times = RETRIES_UNLIMITED
@@ -151,10 +156,10 @@ def properties_of(message: Message, uniq_id: str) -> dict[str, str]:
     return properties
 
 
-def _compressed(body: bytes, over_bytes: int) -> tuple[bytes, int]:
+def _compressed(body: bytes, over_bytes: int, compression: Compressor) -> tuple[bytes, int]:
     if len(body) < over_bytes:
         return body, 0
-    packed = zlib.compress(body, COMPRESS_LEVEL)
+    packed = compression.compress(body)
     if len(packed) >= len(body):
         return body, 0
-    return packed, sys_flag.COMPRESSED | sys_flag.COMPRESSION_ZLIB
+    return packed, compression.sys_flag
