@@ -44,20 +44,26 @@ class _ConsumeJob:
     "--from",
     "position",
     metavar="first|last|OFFSET|TIME",
-    help="Where to begin: also -10 (the last ten of each queue), 15m (ago), 2024-05-01T12:00, @MS."
+    help="Where to begin: first, last, an offset, -10 (the last ten of each queue), 15m (ago),"
+    " 2024-05-01T12:00, @MS."
     "  [default: last; first with --exit]",
 )
-@click.option("--count", type=click.IntRange(1), help="Stop after so many.")
+@click.option("--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option("--exit", "to_end", is_flag=True, help="Stop at the end instead of waiting for more.")
 @click.option("-g", "--group", help="Consume as a member of this group and commit its offsets.")
-@click.option("--pop", is_flag=True, help="Pop: members need not share queues out. Needs --group.")
+@click.option(
+    "--pop",
+    is_flag=True,
+    help="Consume by POP: queues are not divided between members. Requires --group.",
+)
 @click.option(
     "--invisible",
     "invisible_s",
     type=click.IntRange(5, 300),
     default=60,
     show_default=True,
-    help="With --pop: seconds before others may get what was popped and not shown.",
+    help="With --pop: seconds after which other members may get a message that was popped"
+    " and not printed.",
 )
 @click.option("--tags", help="Only these tags: 'A || B'.")
 @click.option("--sql", help="Only what matches: \"a > 5 AND TAGS = 'x'\".")

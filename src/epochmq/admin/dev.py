@@ -25,17 +25,18 @@ dir_option = click.option(
 @click.option(
     "--replicas",
     type=click.IntRange(1, REPLICAS_MAX),
-    help="So many brokers of one group, with three controllers that choose the master.",
+    help="Number of brokers in one group, with three controllers that elect the master.",
 )
 @click.option(
     "--acting-master",
     is_flag=True,
-    help="No controllers: slaves stand in for a master that is gone; 2 brokers a group.",
+    help="Without controllers: a slave becomes acting master when its master fails; 2"
+    " brokers a group.",
 )
 @click.option(
     "--groups",
     type=click.IntRange(1, GROUPS_MAX),
-    help="With --acting-master: so many broker groups.  [default: 2]",
+    help="With --acting-master: number of broker groups.  [default: 2]",
 )
 @click.pass_context
 def command(

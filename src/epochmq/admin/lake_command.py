@@ -10,7 +10,7 @@ from epochmq.admin.shared.asking import chosen_tls
 
 
 @click.command()
-@click.option("--warehouse", required=True, metavar="DIR|URL", help="The tables are below it.")
+@click.option("--warehouse", required=True, metavar="DIR|URL", help="Directory of the tables.")
 @click.option(
     "--interval",
     type=click.FloatRange(0.1, 3600.0),
@@ -24,7 +24,7 @@ from epochmq.admin.shared.asking import chosen_tls
     default=30,
     show_default=True,
     metavar="N",
-    help="Make few large files of many small ones after every N batches; 0: never.",
+    help="Merge small files into large ones after every N batches; 0: never.",
 )
 @click.option(
     "--vacuum-hours",
@@ -38,12 +38,12 @@ from epochmq.admin.shared.asking import chosen_tls
     type=click.IntRange(1, 64),
     default=4,
     show_default=True,
-    help="Topics that are written at a time.",
+    help="Topics that are written at the same time.",
 )
 @click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in each table]")
-@click.option("--once", is_flag=True, help="Write what is there now, and end.")
+@click.option("--once", is_flag=True, help="Write the messages that exist now, and exit.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-@click.option("--log-file", metavar="FILE", help="Log there as well as to stderr.")
+@click.option("--log-file", metavar="FILE", help="Log file, in addition to stderr.")
 @namesrv_option
 def command(
     warehouse: str,

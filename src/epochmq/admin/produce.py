@@ -38,22 +38,28 @@ class _ProduceJob:
 @click.argument("topic")
 @click.argument("file", required=False)
 @namesrv_option
-@click.option("-k", "--key", help="Key of every message: keeps their order, and finds them again.")
+@click.option(
+    "-k",
+    "--key",
+    help="Key of every message: messages with one key stay in order, and can be found by it.",
+)
 @click.option("--tags", help="Tag of every message.")
 @click.option(
     "--delay",
     metavar="DURATION|LEVEL",
-    help="Deliver later: after 90s or 1h30m, or by level: 1 is 1 s, 2 is 5 s, ... 18 is 2 h.",
+    help="Delay: a time such as 90s or 1h30m, or a level: 1 is 1 s, 2 is 5 s, ... 18 is 2 h.",
 )
-@click.option("--at", metavar="TIME", help="Deliver then: 2024-05-01T12:00, or @ and Unix ms.")
+@click.option("--at", metavar="TIME", help="Time of delivery: 2024-05-01T12:00, or @ and Unix ms.")
 @click.option(
     "--transaction",
     type=click.Choice(["commit", "rollback", "unknown"]),
     help="Send each message in a transaction that ends so; unknown leaves it open.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Each line is a JSON object, see below.")
-@click.option("--count", type=click.IntRange(1), help="Stop after so many.")
-@click.option("--rate", type=click.FloatRange(0), default=0.0, help="At most so many a second.")
+@click.option("--json", "as_json", is_flag=True, help="Each line is a JSON object; see below.")
+@click.option("--count", type=click.IntRange(1), help="Stop after this many messages.")
+@click.option(
+    "--rate", type=click.FloatRange(0), default=0.0, help="Highest rate, in messages a second."
+)
 @output_option
 def command(
     topic: str,

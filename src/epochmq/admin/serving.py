@@ -52,7 +52,11 @@ def server_options(command: F) -> F:
         (
             click.option("-c", "--config", metavar="FILE", help="RocketMQ properties file."),
             click.option(
-                "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Overrides the file."
+                "--set",
+                "settings",
+                metavar="KEY=VALUE",
+                multiple=True,
+                help="Overrides the option file.",
             ),
             click.option("-p", "print_all", is_flag=True, help="Print all options and exit."),
             click.option(
@@ -60,7 +64,7 @@ def server_options(command: F) -> F:
             ),
             click.option("--help-options", is_flag=True, help="Explain all options and exit."),
             click.option("--log-level", type=click.Choice(LEVELS), help="[default: info]"),
-            click.option("--log-file", metavar="FILE", help="Log there as well as to stderr."),
+            click.option("--log-file", metavar="FILE", help="Log file, in addition to stderr."),
             click.option(
                 "--uvloop/--no-uvloop",
                 default=None,

@@ -139,7 +139,7 @@ def _log_of(
 @click.option(
     "--skip-damaged",
     is_flag=True,
-    help="Give the damaged messages up: a filler takes their place, all others stay.",
+    help="Replace the damaged messages with a filler; all other messages keep their offsets.",
 )
 @yes_option
 @click.pass_context

@@ -282,7 +282,7 @@ async def query_msg_by_key(
 @mq_command(
     "queryMsgByUniqueKey",
     _TOPIC,
-    opt("i", "msgId", "The id its producer gave.", required=True),
+    opt("i", "msgId", "The id that the producer gave the message.", required=True),
     _GROUP,
     _CLIENT,
     flag("a", "showAll", "All messages with it, up to 32."),

@@ -93,7 +93,9 @@ def output_for_all() -> click.Option:
 def _output(taken: set[str]) -> click.Option:
     letters = [] if "-o" in taken else ["-o"]
     kind = click.Choice([TABLE, JSON])
-    return click.Option([*letters, "--output"], type=kind, help="Text as RocketMQ's, or JSON.")
+    return click.Option(
+        [*letters, "--output"], type=kind, help="Print text as RocketMQ's tool does, or JSON."
+    )
 
 
 def _namesrv() -> click.Option:

@@ -22,7 +22,7 @@ Row = dict[str, object]
 Work = Callable[..., "Awaitable[list[Row]]"]
 """`async def work(admin, **values of the parameters)`; returns the rows to show."""
 
-yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 cluster_option = click.option("-c", "--cluster", metavar="NAME", help="One cluster only.")
 
 

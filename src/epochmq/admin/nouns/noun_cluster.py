@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FIGURES = ("cluster", "broker", "id", "address", "version", "in_tps", "out_tps", "in_today")
 _broker_option = click.option(
-    "-b", "--broker", metavar="NAME|HOST:PORT", help="One broker; else all masters."
+    "-b", "--broker", metavar="NAME|HOST:PORT", help="One broker.  [default: all masters]"
 )
 
 

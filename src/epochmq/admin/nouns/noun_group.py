@@ -85,11 +85,11 @@ def command() -> None:
     type=click.IntRange(-1),
     default=16,
     show_default=True,
-    help="Tries before a message goes to the dead letters.",
+    help="Retries of a message before it becomes a dead letter.",
 )
-@click.option("--ordered", is_flag=True, help="It consumes in order.")
-@click.option("--no-broadcast", is_flag=True, help="Its members may not broadcast.")
-@click.option("--disabled", is_flag=True, help="It may not consume yet.")
+@click.option("--ordered", is_flag=True, help="The group consumes in order.")
+@click.option("--no-broadcast", is_flag=True, help="Members of the group may not broadcast.")
+@click.option("--disabled", is_flag=True, help="The group may not consume yet.")
 @cluster_option
 @shows("group", "broker")
 async def create(
@@ -125,7 +125,7 @@ async def create(
 
 @command.command("delete")
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
-@click.option("--keep-offsets", is_flag=True, help="Keep how far it was.")
+@click.option("--keep-offsets", is_flag=True, help="Keep the committed offsets of the group.")
 @yes_option
 @cluster_option
 @namesrv_option
@@ -160,7 +160,7 @@ def delete(
 
 @command.command("reset-offset")
 @click.argument("group")
-@click.option("-t", "--topic", required=True, help="In this topic.")
+@click.option("-t", "--topic", required=True, help="Topic whose offsets are reset.")
 @click.option(
     "--to",
     required=True,
@@ -190,7 +190,7 @@ _AT_ONE_TIME = 8
 
 
 @command.command("list")
-@click.option("--all", "everything", is_flag=True, help="The system's own groups as well.")
+@click.option("--all", "everything", is_flag=True, help="Include system groups.")
 @cluster_option
 @shows("group", "members", "type", "model", "version", "tps", "lag")
 async def list_groups(admin: "Admin", everything: bool, cluster: str | None) -> list[Row]:

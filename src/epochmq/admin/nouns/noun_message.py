@@ -27,8 +27,10 @@ def command() -> None:
 
 @command.command("show")
 @click.argument("msg_id", metavar="ID")
-@click.option("-t", "--topic", help="Its topic; an id from a client needs it.")
-@click.option("--tracks", is_flag=True, help="What became of it in each group as well.")
+@click.option("-t", "--topic", help="Topic of the message; required for an id that a client made.")
+@click.option(
+    "--tracks", is_flag=True, help="Also show the state of the message in each consumer group."
+)
 @namesrv_option
 @output_option
 def show_message(msg_id: str, topic: str | None, tracks: bool, namesrv: str, output: str) -> None:
@@ -88,11 +90,13 @@ async def _tracks(admin: "Admin", message: "StoredMessage") -> Row:
 
 @command.command("find")
 @click.argument("topic")
-@click.option("-k", "--key", help="One of its keys.")
-@click.option("-u", "--unique-key", help="The id its producer gave.")
+@click.option("-k", "--key", help="One of the message's keys.")
+@click.option("-u", "--unique-key", help="The id that the producer gave the message.")
 @click.option("--count", type=click.IntRange(1, 1024), default=_COUNT, show_default=True)
-@click.option("--since", help="Stored then or later: 15m, 2024-05-01T12:00, @1714564800000.")
-@click.option("--until", help="Stored then or before.")
+@click.option(
+    "--since", help="Stored at this time or later: 15m (ago), 2024-05-01T12:00, @1714564800000."
+)
+@click.option("--until", help="Stored at this time or before.")
 @namesrv_option
 @output_option
 def find_messages(

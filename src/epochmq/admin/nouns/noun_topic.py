@@ -41,9 +41,9 @@ TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED")
 _COLUMNS = ("topic", "broker", "read_queues", "write_queues", "perm")
 
 _count = click.IntRange(1, 1024)
-perm_option = click.option("--perm", type=click.Choice(list(PERMS)), help="What clients may do.")
+perm_option = click.option("--perm", type=click.Choice(list(PERMS)), help="Permission of clients.")
 type_option = click.option(
-    "--type", "kind", type=click.Choice(TYPES, case_sensitive=False), help="Kind of messages."
+    "--type", "kind", type=click.Choice(TYPES, case_sensitive=False), help="Type of messages."
 )
 
 table_option = click.option(
@@ -67,11 +67,17 @@ def _attributes(
 
 @command.command("create")
 @click.argument("topic")
-@click.option("--queues", type=_count, default=QUEUES, show_default=True, help="On each broker.")
+@click.option(
+    "--queues", type=_count, default=QUEUES, show_default=True, help="Queues on each broker."
+)
 @perm_option
 @type_option
 @table_option
-@click.option("--ordered", is_flag=True, help="Keep its queues when brokers come and go.")
+@click.option(
+    "--ordered",
+    is_flag=True,
+    help="Keep the queues of the topic when brokers are added or removed.",
+)
 @cluster_option
 @shows(*_COLUMNS)
 async def create(
@@ -119,9 +125,13 @@ async def _rows(admin: "Admin", topic: str, cluster: str | None) -> list[Row]:
 
 @command.command("update")
 @click.argument("topic")
-@click.option("--queues", type=_count, help="To read and to write, on each broker.")
-@click.option("--read-queues", type=_count, help="To read only.")
-@click.option("--write-queues", type=_count, help="To write only: fewer, to shrink a topic.")
+@click.option("--queues", type=_count, help="Queues to read and to write, on each broker.")
+@click.option("--read-queues", type=_count, help="Queues to read.")
+@click.option(
+    "--write-queues",
+    type=_count,
+    help="Queues to write; fewer than the queues to read, to shrink a topic.",
+)
 @perm_option
 @type_option
 @table_option
@@ -190,7 +200,7 @@ def delete(
 
 
 @command.command("list")
-@click.option("--all", "everything", is_flag=True, help="The system's own topics as well.")
+@click.option("--all", "everything", is_flag=True, help="Include system topics.")
 @cluster_option
 @shows("topic", "brokers", "read_queues", "write_queues", "perm", "type", "ordered")
 async def list_topics(admin: "Admin", everything: bool, cluster: str | None) -> list[Row]:

@@ -15,13 +15,13 @@ SCHEMA_BYTES_MAX = 4 * 1024 * 1024
 
 @click.command("archive")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("--table", required=True, metavar="DIR|URL", help="Where the table is, or will be.")
+@click.option("--table", required=True, metavar="DIR|URL", help="Path or URI of the table.")
 @click.option(
     "--format",
     type=click.Choice(["delta", "iceberg", "parquet"]),
-    help="Of a new table.  [default: delta]",
+    help="Format of a new table.  [default: delta]",
 )
-@click.option("--stream", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--stream", is_flag=True, help="Continue with new messages until Ctrl-C.")
 @click.option(
     "--interval",
     type=click.FloatRange(0.0),
@@ -43,8 +43,16 @@ SCHEMA_BYTES_MAX = 4 * 1024 * 1024
     show_default=True,
     help="Rows of one batch, which is one transaction.",
 )
-@click.option("--tasks", type=click.IntRange(1, 10_000), help="Tasks of one batch; else the cores.")
-@click.option("--columns", metavar="NAME,...", help="Columns to keep; those that tell places stay.")
+@click.option(
+    "--tasks",
+    type=click.IntRange(1, 10_000),
+    help="Tasks of one batch.  [default: the number of cores]",
+)
+@click.option(
+    "--columns",
+    metavar="NAME,...",
+    help="Columns to keep, besides those with the message's position.",
+)
 @click.option(
     "--properties", type=click.Choice(["map", "raw", "none"]), default="map", show_default=True
 )
@@ -57,7 +65,7 @@ SCHEMA_BYTES_MAX = 4 * 1024 * 1024
 @click.option(
     "--typed",
     type=click.Choice(["json", "avro", "protobuf"]),
-    help="Parse bodies into typed columns; what does not parse goes to a dead-letter table.",
+    help="Parse bodies into typed columns; bodies with errors go to a dead-letter table.",
 )
 @click.option(
     "--typed-schema",
@@ -65,19 +73,29 @@ SCHEMA_BYTES_MAX = 4 * 1024 * 1024
     help='json: "carrier string, delay double"; avro: @schema.avsc; protobuf: @descriptors.pb.',
 )
 @click.option("--typed-message", default="", metavar="NAME", help="protobuf: package.Message.")
-@click.option("--typed-prefix", default="", metavar="TEXT", help="Before each typed column's name.")
-@click.option("--allow-loss", is_flag=True, help="Go on behind messages that brokers have deleted.")
+@click.option(
+    "--typed-prefix", default="", metavar="TEXT", help="Prefix of the names of typed columns."
+)
+@click.option(
+    "--allow-loss", is_flag=True, help="Continue after messages that brokers have deleted."
+)
 @click.option(
     "--compact-every",
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Make few large files of many small ones after every N batches.",
+    help="Merge small files into large ones after every N batches.",
 )
-@click.option("--app", metavar="NAME", help="Whose table it is.  [default: archive:TOPIC,...]")
-@click.option("--name", default="archive.messages", show_default=True, help="Iceberg: the table.")
+@click.option(
+    "--app",
+    metavar="NAME",
+    help="Name of the job that owns the table.  [default: archive:TOPIC,...]",
+)
+@click.option(
+    "--name", default="archive.messages", show_default=True, help="Iceberg: name of the table."
+)
 @click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in --table]")
-@click.option("--checkpoint", metavar="DIR", help="For the lock.  [default: in --table]")
+@click.option("--checkpoint", metavar="DIR", help="Directory of the lock.  [default: in --table]")
 @click.option(
     "--failover-timeout",
     "failover_timeout_s",

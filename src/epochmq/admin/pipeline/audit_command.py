@@ -26,22 +26,20 @@ if TYPE_CHECKING:
     metavar="[NAME=]DIRECTORY",
     help="Offline: a replica's storePathRootDir, or a copy; at least two.",
 )
-@click.option(
-    "--up-to", type=int, metavar="OFFSET", help="Compare no further than this log offset."
-)
+@click.option("--up-to", type=int, metavar="OFFSET", help="Compare up to this log offset.")
 @click.option(
     "--block-bytes",
     type=int,
     default=1 << 20,
     show_default=True,
-    help="Log in one digest: a power of two from 4096 on.",
+    help="Bytes of log in one digest: a power of two, at least 4096.",
 )
 @click.option(
     "--records",
     type=click.IntRange(1, 10_000),
     default=20,
     show_default=True,
-    help="Records that are named for each run of differing blocks.",
+    help="Records to list for each run of different blocks.",
 )
 @click.option(
     "--spark/--no-spark",

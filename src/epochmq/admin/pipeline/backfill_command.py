@@ -23,7 +23,7 @@ COUNTS = f"select topic, source, count(*) as messages from {VIEW} group by 1, 2 
 @click.command()
 @click.argument("table")
 @click.option("--topic", "topics", multiple=True, help="Only this topic; repeatable.")
-@click.option("--sql", default=COUNTS, help="Asked of the view `messages`.  [default: counts]")
+@click.option("--sql", default=COUNTS, help="SQL query on the view `messages`.  [default: counts]")
 @click.option(
     "--to",
     type=click.Path(path_type=Path),
@@ -33,7 +33,11 @@ COUNTS = f"select topic, source, count(*) as messages from {VIEW} group by 1, 2 
 @click.option(
     "--limit", type=click.IntRange(1), default=1_000, show_default=True, help="Rows printed."
 )
-@click.option("--allow-loss", is_flag=True, help="Go on when messages are in neither place.")
+@click.option(
+    "--allow-loss",
+    is_flag=True,
+    help="Continue when messages are neither in the archive nor at a broker.",
+)
 @namesrv_option
 @job_options
 def command(

@@ -18,7 +18,8 @@ from epochmq.admin.shared.asking import chosen_tls
     "--namesrv",
     default=None,
     metavar="HOST:PORT[;...]",
-    help="Name servers: the live tail counts, too.  [default with no --table: as everywhere]",
+    help="Name servers: also read messages that are not in the table yet.  [default"
+    " without --table: as everywhere]",
 )
 @click.option(
     "--format", type=click.Choice(["delta", "parquet"]), help="[default: as it is, or parquet]"
@@ -27,7 +28,7 @@ from epochmq.admin.shared.asking import chosen_tls
     "--key",
     default="keys",
     show_default=True,
-    help="What makes two messages one: keys, orderingKey or property:NAME.",
+    help="What identifies a message: keys, orderingKey or property:NAME.",
 )
 @click.option("--tombstone-tag", default="", help="A message with this tag deletes its key.")
 @job_options

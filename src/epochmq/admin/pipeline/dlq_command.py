@@ -18,29 +18,37 @@ from epochmq.admin.shared.output import JSON, show
     metavar="FIELD",
     help="Group by topic, tags, tries, keys, bornHost, property:NAME, body:NAME; repeatable.",
 )
-@click.option("--where", multiple=True, metavar="FIELD=VALUE", help="Only these letters.")
-@click.option("--id", "ids", multiple=True, metavar="MSG_ID", help="Only these letters.")
-@click.option("--since", type=Moment(), default=0, help="Only letters that died then or later.")
-@click.option("--until", type=Moment(), default=0, help="Only letters that died before.")
+@click.option(
+    "--where", multiple=True, metavar="FIELD=VALUE", help="Only dead letters with this value."
+)
+@click.option(
+    "--id", "ids", multiple=True, metavar="MSG_ID", help="Only the dead letters with these ids."
+)
+@click.option("--since", type=Moment(), default=0, help="Only dead letters from this time on.")
+@click.option("--until", type=Moment(), default=0, help="Only dead letters from before this time.")
 @click.option(
     "--origins",
     type=click.IntRange(0, 100_000),
     default=200,
     show_default=True,
-    help="Look so many up where they came from.",
+    help="Highest number of dead letters whose origin is looked up at the brokers.",
 )
 @click.option(
     "--redrive",
     default="",
     metavar="retry|origin|TOPIC",
-    help="Send them once more: to the group alone, to their old topic, or elsewhere.",
+    help="Send the dead letters again: to the group alone, to their old topic, or to"
+    " another topic.",
 )
 @click.option(
     "--ledger",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="What was sent once more; the same file next time, so that nothing is sent twice.",
+    help="File with the dead letters that were sent again. Use the same file next time,"
+    " so that nothing is sent twice.",
 )
-@click.option("--rate", type=click.FloatRange(0), default=0.0, help="At most so many a second.")
+@click.option(
+    "--rate", type=click.FloatRange(0), default=0.0, help="Highest rate, in messages a second."
+)
 @namesrv_option
 @job_options
 def command(

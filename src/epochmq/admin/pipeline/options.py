@@ -19,7 +19,9 @@ NO_SPARK = "none"
 LINE_EVERY_S = 10.0
 """The time between two lines of progress where there is no terminal."""
 
-_DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+_DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Print what would be done, and change nothing."
+)
 _MASTER = click.option(
     "--master",
     default="local[*]",
@@ -42,7 +44,7 @@ _OPTIONS = (
         "--report",
         "report_file",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Write the run report there as JSON, too.",
+        help="Also write the run report to this file, as JSON.",
     ),
     output_option,
 )

@@ -13,32 +13,32 @@ from epochmq.admin.shared.asking import chosen_tls
 
 @click.command()
 @click.argument("topic")
-@click.option("--sent", default="", metavar="FILE", help="What producers say: JSON lines.")
-@click.option("--consumed", default="", metavar="FILE", help="What consumers say: JSON lines.")
+@click.option("--sent", default="", metavar="FILE", help="Events of producers: JSON lines.")
+@click.option("--consumed", default="", metavar="FILE", help="Events of consumers: JSON lines.")
 @click.option(
     "--trace",
     is_flag=False,
     flag_value="RMQ_SYS_TRACE_TOPIC",
     default="",
     metavar="[TOPIC]",
-    help="Take what no file says from the message trace in this topic.",
+    help="Read events that no file contains from the message trace in this topic.",
 )
-@click.option("--group", "groups", multiple=True, help="Judge only these consumer groups.")
-@click.option("--since", type=Moment(), default=0, help="Only what was sent from then on.")
-@click.option("--until", type=Moment(), default=0, help="Only what was sent before then.")
+@click.option("--group", "groups", multiple=True, help="Check only these consumer groups.")
+@click.option("--since", type=Moment(), default=0, help="Only messages sent from this time on.")
+@click.option("--until", type=Moment(), default=0, help="Only messages sent before this time.")
 @click.option(
     "--grace",
     type=Duration(),
     default="30s",
     show_default=True,
-    help="What is younger may still arrive, and is not lost.",
+    help="Younger messages may still arrive; they do not count as lost.",
 )
 @click.option(
     "--late",
     type=Duration(),
     default="60s",
     show_default=True,
-    help="Consumed longer after it was stored than this is late.",
+    help="Messages consumed later than this after they were stored count as late.",
 )
 @click.option("--samples", type=click.IntRange(0, 10_000), default=10, show_default=True)
 @namesrv_option

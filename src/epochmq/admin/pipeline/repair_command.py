@@ -17,7 +17,7 @@ from epochmq.admin.shared.output import output_option
     "copy",
     default="",
     metavar="DIR|URL",
-    help="A copy of the table; files are restored if they are what the archive wrote.",
+    help="A copy of the table. A file is restored from it if its digest is the recorded one.",
 )
 @click.option(
     "-n",
@@ -31,14 +31,16 @@ from epochmq.admin.shared.output import output_option
     is_flag=True,
     help="Restore rows that brokers still have, though not all of a file.",
 )
-@click.option("--name", default="archive.messages", show_default=True, help="Iceberg: the table.")
+@click.option(
+    "--name", default="archive.messages", show_default=True, help="Iceberg: name of the table."
+)
 @click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in TABLE]")
-@click.option("--dry-run", is_flag=True, help="Name the damaged files, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="List the damaged files, and change nothing.")
 @click.option(
     "--report",
     "report_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the run report there as JSON, too.",
+    help="Also write the run report to this file, as JSON.",
 )
 @output_option
 @click.pass_context

@@ -13,9 +13,9 @@ from epochmq.admin.shared.asking import chosen_tls
 @click.command()
 @click.argument("table")
 @click.argument("target", metavar="TOPIC")
-@click.option("--topic", default="", help="Of an archive with several: only this one's messages.")
-@click.option("--since", type=Moment(), default=0, help="Only what was stored then or later.")
-@click.option("--until", type=Moment(), default=0, help="Only what was stored before then.")
+@click.option("--topic", default="", help="Topic to read from an archive with several topics.")
+@click.option("--since", type=Moment(), default=0, help="Only messages stored from this time on.")
+@click.option("--until", type=Moment(), default=0, help="Only messages stored before this time.")
 @click.option("--key", "keys", multiple=True, help="Only messages with this key; repeatable.")
 @click.option("--tag", "tags", multiple=True, help="Only messages with this tag; repeatable.")
 @click.option(
@@ -24,18 +24,21 @@ from epochmq.admin.shared.asking import chosen_tls
     metavar="BROKER:QUEUE=FROM..TO",
     help="Only these queue offsets, TO excluded; repeatable.",
 )
-@click.option("--rate", type=click.FloatRange(0), default=0.0, help="At most so many a second.")
+@click.option(
+    "--rate", type=click.FloatRange(0), default=0.0, help="Highest rate, in messages a second."
+)
 @click.option(
     "--batch-rows",
     type=click.IntRange(1),
     default=200_000,
     show_default=True,
-    help="Messages between two notes of how far it is.",
+    help="Messages between two writes of the progress.",
 )
 @click.option(
     "--state",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="How far it is; the same file goes on with it.  [default: ./replay-TOPIC.json]",
+    help="File with the progress; a later run with the same file continues.  [default:"
+    " ./replay-TOPIC.json]",
 )
 @namesrv_option
 @job_options

@@ -12,18 +12,20 @@ from epochmq.admin.shared.output import output_option
 
 @click.command()
 @click.argument("topic")
-@click.option("--table", required=True, metavar="DIR|URL", help="Where the table is, or will be.")
+@click.option("--table", required=True, metavar="DIR|URL", help="Path or URI of the table.")
 @click.option(
-    "--format", type=click.Choice(["delta", "iceberg"]), help="Of a new table.  [default: delta]"
+    "--format",
+    type=click.Choice(["delta", "iceberg"]),
+    help="Format of a new table.  [default: delta]",
 )
 @click.option(
     "--key",
     default="keys",
     show_default=True,
-    help="What makes two messages one: keys, orderingKey or property:NAME.",
+    help="What identifies a message: keys, orderingKey or property:NAME.",
 )
 @click.option("--tombstone-tag", default="", help="A message with this tag deletes its key.")
-@click.option("--stream", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--stream", is_flag=True, help="Continue with new messages until Ctrl-C.")
 @click.option(
     "--interval",
     type=click.FloatRange(0.0),
@@ -38,15 +40,19 @@ from epochmq.admin.shared.output import output_option
     show_default=True,
     help="Messages of one batch, which is one transaction; they are in memory.",
 )
-@click.option("--allow-loss", is_flag=True, help="Go on behind messages that brokers have deleted.")
-@click.option("--name", default="archive.messages", show_default=True, help="Iceberg: the table.")
+@click.option(
+    "--allow-loss", is_flag=True, help="Continue after messages that brokers have deleted."
+)
+@click.option(
+    "--name", default="archive.messages", show_default=True, help="Iceberg: name of the table."
+)
 @click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in --table]")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @click.option(
     "--report",
     "report_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the run report there as JSON, too.",
+    help="Also write the run report to this file, as JSON.",
 )
 @output_option
 @namesrv_option

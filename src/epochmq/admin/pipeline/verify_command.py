@@ -25,7 +25,9 @@ from epochmq.base.errors import UsageError
     help="Compare every row with the topics of these name servers.  [default: the table alone]",
 )
 @click.option("--replicas", is_flag=True, help="Compare the replicas of the brokers too (audit).")
-@click.option("--name", default="archive.messages", show_default=True, help="Iceberg: the table.")
+@click.option(
+    "--name", default="archive.messages", show_default=True, help="Iceberg: name of the table."
+)
 @click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in TABLE]")
 @job_options_without_spark
 @click.pass_context

@@ -34,7 +34,7 @@ output_option: Callable[[F], F] = click.option(
     type=click.Choice([TABLE, JSON]),
     default=TABLE,
     show_default=True,
-    help="A table, or one JSON object a line.",
+    help="Print a table, or one JSON object in each line.",
 )
 
 

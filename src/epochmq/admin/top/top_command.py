@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     "--controllers",
     metavar="HOST:PORT[;...]",
     default="",
-    help="Controllers; without it the brokers are asked for them.",
+    help="Addresses of the controllers.  [default: the brokers are asked]",
 )
 @click.option("-i", "--interval", type=click.FloatRange(0.1), default=0.5, show_default=True)
-@click.option("--once", is_flag=True, help="Look once and exit.")
+@click.option("--once", is_flag=True, help="Print once and exit.")
 @output_option
 def command(namesrv: str, controllers: str, interval: float, once: bool, output: str) -> None:
     """Show groups, roles, epochs, sync-state sets and lag, live, with a timeline of changes.
