@@ -1,6 +1,6 @@
 """Frames of load generators in Python: headers as bytes to fill in, so that the load stays cheap.
 
-A client that encodes every header anew takes more CPU than the broker that it measures.
+A client that encodes every header again takes more CPU than the broker that it measures.
 """
 
 

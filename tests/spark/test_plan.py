@@ -126,7 +126,7 @@ def test_what_is_gone_is_named_exactly() -> None:
         (Q[1], 10, 50),
     ]
     assert "queue offsets 5 to 7 (3 messages)" in str(found.lost[0])
-    assert "made anew" in str(found.lost[1])
+    assert "created again" in str(found.lost[1])
     end = after(before, found, found.spans)
     assert batch_spans(before, end) == [QueueRange(Q[0], 8, 20), QueueRange(Q[1], 0, 10)]
 

@@ -61,7 +61,7 @@ def test_a_begin_outside_is_loss_or_a_mistake() -> None:
     assert [(each.start, each.stop) for each in lost] == [(3, 5)]
     with pytest.raises(UsageError, match="at queue offset 8, but it ends at 7"):
         begin_within(BOUNDS, {**begin, A0: 5, A1: 8}, OffsetsOption("Offsets"), None)
-    with pytest.raises(DataLost, match="made anew"):
+    with pytest.raises(DataLost, match="created again"):
         begin_within(BOUNDS, {**begin, A0: 5, A1: 8}, OffsetsOption("Group"), None)
 
 

@@ -117,7 +117,7 @@ def test_a_topic_deleted_and_made_anew(cluster: EpochCluster, topic: str) -> Non
     topics.delete(cluster.namesrv_addr, topic)
     topics.fill(cluster.namesrv_addr, topic, 10)
     with Cluster(cluster.namesrv_addr, failover_timeout_ms=300) as view:
-        with pytest.raises(DataLost, match="made anew"):
+        with pytest.raises(DataLost, match="created again"):
             list(view.read(queue, 20, 30))
         found: list[Lost] = []
         assert bodies(view.read(queue, 3, 30, on_lost=found.append)) == [b"6", b"8"]

@@ -138,7 +138,7 @@ def test_a_topic_made_anew(cluster: EpochCluster, view: Cluster, topic: str) -> 
         strict.planner.latest(end, ALL)
     assert forgiving.planner.latest(end, ALL) is end
     topics.fill(cluster.namesrv_addr, topic, 8)
-    with pytest.raises(DataLost, match="made anew"):
+    with pytest.raises(DataLost, match="created again"):
         strict.planner.latest(end, ALL)
     following = forgiving.planner.latest(end, ALL)
     assert forgiving.rows(end, following) == {0: (0, 4), 1: (0, 4)}
@@ -222,7 +222,9 @@ def test_a_topic_made_again_and_grown_past_the_old_place_is_noticed(
 
     topics.delete(cluster.namesrv_addr, topic)
     topics.fill(cluster.namesrv_addr, topic, 20)
-    with pytest.raises(DataLost, match="deleted and made again after its queue was read up to 3"):
+    with pytest.raises(
+        DataLost, match="deleted and created again after its queue was read up to 3"
+    ):
         Planned(view, topic).planner.latest(end, ALL)
     forgiving = Planned(view, topic, forgiving=True)
     after = forgiving.planner.latest(end, ALL)

@@ -243,7 +243,7 @@ command.add_command(repair)
 @output_option
 @click.pass_context
 def verify(ctx: click.Context, directory: Path, config: str | None, output: str) -> None:
-    """Read every record in DIRECTORY (storePathRootDir), derive queues and index anew, compare.
+    """Read every record in DIRECTORY (storePathRootDir), derive queues and index, and compare.
 
     Nothing is changed. Exit code 0 when all fits, 4 when not, with one line for each problem.
     """

@@ -73,7 +73,7 @@ class File(Protocol):
         ...
 
     def forget_view(self) -> None:
-        """Make the next `view` read the file anew: in existing views, an unreadable
+        """Make the next `view` read the file again: in existing views, an unreadable
         page is zeros.
         """
         ...

@@ -49,7 +49,7 @@ class _Batch:
     """The records of one write and one sync."""
 
     whole: SavedState | None = None
-    """The file is created anew and begins with this state."""
+    """The file is created again and begins with this state."""
     records: list[tuple[RecordKind, bytes]] = field(default_factory=list)
     state: HardState | None = None
     """The newest term, vote and commit index in the batch."""
@@ -257,7 +257,7 @@ class Journal:
     # Reading ----------------------------------------------------------------------------------
 
     def _replay(self, data: bytes) -> tuple[SavedState, bool, int]:
-        """Return (state, whether the file must be created anew, end of the valid part)."""
+        """Return (state, whether the file must be created again, end of the valid part)."""
         scan = Scan(data, self._path)
         replay = _Replay(self._path)
         birth = _Birth("", b"")

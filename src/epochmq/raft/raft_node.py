@@ -264,7 +264,7 @@ class RaftNode:
         return True
 
     def _rewrite(self) -> None:
-        """Write the journal anew with the next sync, from the state of the core."""
+        """Write the whole journal again with the next sync, from the state of the core."""
         self._journal.rewrite(self.core.saved())
         self._number += 1
         self._urgent = self._number

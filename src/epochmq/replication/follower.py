@@ -317,7 +317,8 @@ class FollowerCore:
         if not again:
             effects.append(
                 Trouble(
-                    f"{reason}; compare the replicas, then move this one's log away to copy it anew"
+                    f"{reason}; compare the replicas, then move the log of this replica away,"
+                    " so that it is copied from the start"
                 )
             )
 
@@ -491,7 +492,8 @@ class FollowerCore:
             effects.append(
                 Trouble(
                     f"the master sends no log, though it has some beyond {self._end}: most likely"
-                    " it has deleted what comes next; move this replica's log away to copy it anew"
+                    " it has deleted what comes next; move the log of this replica away, so that"
+                    " it is copied from the start"
                 )
             )
 

@@ -449,7 +449,10 @@ class MasterCore:
         for older, (_, _, since) in list(self._claims.items()):
             if now - since >= CLAIM_MS:
                 silent = self.links[older]
-                reason = f"follower {silent.follower_id} is silent here and connected anew"
+                reason = (
+                    f"follower {silent.follower_id} is silent on this connection and opened"
+                    " another one"
+                )
                 self._cut(silent, reason, effects, now)
         for link in list(self.links.values()):
             if now - link.read_at_ms >= self._options.housekeeping_ms:
@@ -461,7 +464,8 @@ class MasterCore:
                     effects.append(
                         Trouble(
                             f"follower {link.follower_id} asks for log from {link.next}, which is"
-                            f" not kept here (from {self._log.start}): it must be copied anew"
+                            f" not kept here (from {self._log.start}): the follower must copy the"
+                            " log from the start"
                         )
                     )
         return effects + self._moved(now)

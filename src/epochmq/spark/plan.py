@@ -64,8 +64,8 @@ def backlog(
             begin = init[queue] = low  # a queue that was added: all its messages are new
         elif queue in recreated:
             why = (
-                f"the topic was deleted and made again after its queue was read up to {begin}: all"
-                " its messages are younger"
+                f"the topic was deleted and created again after its queue was read up to {begin}:"
+                " all its messages are younger"
             )
             lost.append(Lost(queue, low, begin, why))
             begin = init[queue] = low
@@ -84,8 +84,8 @@ def missing_at(queue: MessageQueue, begin: int, low: int, high: int) -> Lost | N
         return Lost(queue, begin, low, f"the queue begins at {low} now, older ones were deleted")
     if begin > high:
         why = (
-            f"the queue ends at {high}, but was read up to {begin} before: the topic was made"
-            " anew, or its log was cut"
+            f"the queue ends at {high}, but was read up to {begin} before: the topic was"
+            " created again, or its log was cut"
         )
         return Lost(queue, high, begin, why)
     return None

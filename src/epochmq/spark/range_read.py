@@ -266,7 +266,7 @@ def nothing(want: Want, low: int, high: int) -> Nothing:
     said = f"{queue} ends at queue offset {high} there, {offset} is wanted"
     if offset < high:
         return Nothing(f"{queue} gave no message at queue offset {offset}")
-    why = f"the queue ends at {high}, so the topic was made anew or its log was cut"
+    why = f"the queue ends at {high}, so the topic was created again or its log was cut"
     return Nothing(said, Lost(queue, offset, end, why))
 
 

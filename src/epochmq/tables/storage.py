@@ -51,7 +51,7 @@ def clear_errors(where: str) -> Iterator[None]:
         if _is_full(error):
             raise DiskFull(
                 f"no space is left at {where}: make room and run the same command again;"
-                " what was committed stays, the batch under way is done anew"
+                " what was committed stays, the current batch is repeated"
             ) from error
         if isinstance(error, PermissionError):
             raise EnvironmentFault(f"{where}: not allowed to write there") from error

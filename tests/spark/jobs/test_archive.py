@@ -231,7 +231,7 @@ def test_a_topic_made_anew_is_refused(
 ) -> None:
     monkeypatch.setattr(job, "BELIEVED_AFTER_S", 0.0)
     archive(options, FakeCluster(topic(count=9)))
-    with pytest.raises(UsageError, match="was deleted and made anew"):
+    with pytest.raises(UsageError, match="was deleted and created again"):
         archive(options, FakeCluster(topic(count=2)))
     assert content(options.table) == once(topic(count=9).ids)
 

@@ -53,7 +53,7 @@ def test_what_is_in_neither_place_is_an_error_or_named() -> None:
 
 
 def test_a_topic_made_anew_is_refused() -> None:
-    with pytest.raises(UsageError, match="made anew"):
+    with pytest.raises(UsageError, match="created again"):
         find_cut_over({"t": {"broker-a:0": 50}}, {QUEUES[0]: (0, 9)})
 
 

@@ -215,7 +215,7 @@ def test_a_stream_reads_in_limits_and_publishes_where_it_is(
     spark.streams.removeListener(listener)
     listener.close()
 
-    anew = r"(?s)made\s+anew|This\s+query\s+read\s+it\s+before"
+    anew = r"(?s)created\s+again|This\s+query\s+read\s+it\s+before"
     with Stream(
         spark, namesrv, topic, checkpoint, until_now=False, failoverTimeoutMs="1s", **options
     ) as third:

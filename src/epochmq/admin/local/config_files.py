@@ -175,7 +175,7 @@ fastListenPort={ports.fast}
 haListenPort={ports.ha}
 namesrvAddr={host}:{ports.namesrv}
 
-# Where data is kept; remove the directory to start anew. Files smaller than in production.
+# Where data is kept; remove the directory to start with no data. Files smaller than in production.
 {store_path}\
 mappedFileSizeCommitLog=67108864
 

@@ -136,7 +136,7 @@ class TimerDriver:
                 self._deliver(wall)
             self._clean(wall)
         except TimerDamaged as error:
-            log.error("the timer's files are made anew from the timer topic: %s", error)
+            log.error("the timer's files are rebuilt from the timer topic: %s", error)
             self.find_damaged()
         except EnvironmentFault as error:
             log.error("the timer's files cannot be written now: %s", error)
@@ -223,7 +223,7 @@ class TimerDriver:
                 log.error("the timer topic ends at %d, before what hung on the wheel", high)
                 self.rebuild()
             elif not is_whole:
-                log.warning("the log was cut since the clock went back: the wheel is made anew")
+                log.warning("the log was cut since the clock went back: the timer wheel is rebuilt")
                 self.rebuild()
         else:
             self.files.rewind(self.core.fall_back())
@@ -533,7 +533,9 @@ class TimerDriver:
             if raw is not None and unit.deliver_wall_ms < self._time_of(raw):
                 raws.append(raw)
         if raws and self.core.waits_for_late:
-            log.warning("the clock went back further than the wheel reaches: it is made anew")
+            log.warning(
+                "the clock went back further than the wheel reaches: the timer wheel is rebuilt"
+            )
             self.rebuild()
             return False
         self._count(self._add(raws, wall), wall)

@@ -189,10 +189,10 @@ class TimerService:
             if found.log_position < 0:
                 raise TimerDamaged("they were written by another broker, or with other slots")
             if not is_counted:
-                raise TimerDamaged(f"{driver.metrics.file} is damaged, and all are counted anew")
+                raise TimerDamaged(f"{driver.metrics.file} is damaged, so all are counted again")
             driver.files.open(found.log_position)
         except TimerDamaged as error:
-            log.warning("the timer's files are made anew from the timer topic: %s", error)
+            log.warning("the timer's files are rebuilt from the timer topic: %s", error)
             driver.rebuild()
 
     def _load_metrics(self) -> bool:
@@ -220,7 +220,7 @@ class TimerService:
         driver.stop_dequeue = keys.timer_stop_dequeue or rests
         if self._sync_failed:
             self._sync_failed = False
-            log.error("the timer's files are made anew: the device did not take them")
+            log.error("the timer's files are rebuilt: the device could not write them")
             driver.find_damaged()
         driver.tick(wall, delivers=delivers or rests)
         if not 0 <= wall - self._sampled_at < SAMPLE_MS:

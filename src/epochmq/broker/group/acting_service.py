@@ -206,7 +206,7 @@ class ActingService:
                 case Probe():
                     self._spawn(self._probe(effect))
                 case RegisterFully():
-                    log.info("registering anew at name server %s", effect.address)
+                    log.info("registering again at name server %s", effect.address)
                     self._register(effect.address)
                 case ActingReport():
                     log.warning("%s", effect.text)

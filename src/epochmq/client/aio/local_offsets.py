@@ -43,7 +43,7 @@ class LocalOffsets:
             return {str(key): int(value) for key, value in json.loads(data).items()}
         except (ValueError, AttributeError, TypeError) as error:
             path = self._directory / self._name
-            problem = f"{path} is not readable ({error}); remove it to start anew"
+            problem = f"{path} is not readable ({error}); remove it to start with no offsets"
             raise ConfigError([problem]) from None
 
 

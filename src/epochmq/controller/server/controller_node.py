@@ -198,7 +198,7 @@ class ControllerNode:
         self._compact()
 
     def _look_at_raft(self) -> None:
-        """Read the leader and the end of its lease; done anew for each event."""
+        """Read the leader and the end of its lease; done again for each event."""
         self.core.context.leader_id = self.raft.leader_id
         self.core.context.leader_until = self.raft.lease_until_ms
 

@@ -229,7 +229,7 @@ class Controller:
         if self.node.look_at_clocks(now, self._clock.wall_ms()):
             log.warning(
                 "the wall clock ran ahead of the monotonic one: the machine stood still, or the"
-                " clock was set; whether this controller leads is asked anew"
+                " clock was set; the controller asks again whether it leads"
             )
         return now
 

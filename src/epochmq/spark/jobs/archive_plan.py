@@ -50,7 +50,7 @@ def check_alive(bounds: Bounds, positions: Positions) -> None:
         if queue in bounds and bounds[queue][1] < position:
             raise UsageError(
                 f"{queue} ends at queue offset {bounds[queue][1]}, and the table has it up to"
-                f" {position}: the topic was deleted and made anew (or its log was cut);"
+                f" {position}: the topic was deleted and created again (or its log was cut);"
                 " archive the new one into another table"
             )
 
@@ -61,7 +61,7 @@ def check_same_topics(recreated: Sequence[MessageQueue], positions: Positions) -
         queue = recreated[0]
         raise UsageError(
             f"{queue} was archived up to queue offset {positions[queue]}, and all its messages are"
-            " younger than that: the topic was deleted and made again; archive the new one into"
+            " younger than that: the topic was deleted and created again; archive the new one into"
             " another table"
         )
 
