@@ -31,10 +31,10 @@ class TestJava5(ClientContract):
         assert 2_300 <= event["at_ms"] - begin_ms <= 20_000
 
     @pytest.mark.parametrize("codec", ["zlib", "lz4", "zstd"])
-    def test_our_producer_chose_the_codec(
+    def test_reads_each_codec_of_our_producer(
         self, cluster: Cluster, driver: Driver, codec: Literal["zlib", "lz4", "zstd"]
     ) -> None:
-        """A body of several blocks of LZ4."""
+        """The body has several LZ4 blocks: the Java library refuses linked blocks."""
         topic, group = self.topic(cluster, codec), self.group(cluster, codec)
         body = b"compressed " * 30_000
 

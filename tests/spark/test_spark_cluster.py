@@ -112,7 +112,7 @@ def test_a_wrong_address_is_told_soon() -> None:
         Cluster("localhost")
 
 
-def test_a_topic_deleted_and_made_anew(cluster: EpochCluster, topic: str) -> None:
+def test_a_topic_deleted_and_created_again(cluster: EpochCluster, topic: str) -> None:
     queue, _ = topics.fill(cluster.namesrv_addr, topic, 60)
     topics.delete(cluster.namesrv_addr, topic)
     topics.fill(cluster.namesrv_addr, topic, 10)

@@ -129,7 +129,7 @@ def test_bytes_are_measured_by_samples(cluster: EpochCluster, view: Cluster, top
     assert sum(stop - start for start, stop in planned.rows(start, one).values()) == 1
 
 
-def test_a_topic_made_anew(cluster: EpochCluster, view: Cluster, topic: str) -> None:
+def test_a_topic_created_again(cluster: EpochCluster, view: Cluster, topic: str) -> None:
     topics.fill(cluster.namesrv_addr, topic, 20)
     strict, forgiving = Planned(view, topic), Planned(view, topic, forgiving=True)
     end = strict.planner.latest(strict.planner.initial(), ALL)
@@ -207,7 +207,7 @@ def test_a_group_that_cannot_be_published_stops_nothing(
     assert "could not be published" in caplog.text
 
 
-def test_a_topic_made_again_and_grown_past_the_old_place_is_noticed(
+def test_a_topic_created_again_and_grown_past_the_old_place_is_noticed(
     cluster: EpochCluster, view: Cluster, topic: str
 ) -> None:
     topics.fill(cluster.namesrv_addr, topic, 6)

@@ -41,7 +41,9 @@ def compressor(codec: str) -> Compressor:
         return Compressor(flags.COMPRESSED | flags.COMPRESSION_ZLIB, _deflate_zlib)
     if codec == "lz4":
         lz4 = _lz4()
-        return Compressor(flags.COMPRESSED | flags.COMPRESSION_LZ4, lambda body: _frame(lz4, body))
+        return Compressor(
+            flags.COMPRESSED | flags.COMPRESSION_LZ4, lambda body: _deflate_lz4(lz4, body)
+        )
     if codec == "zstd":
         compress = _zstd().ZstdCompressor(level=LEVEL).compress
         return Compressor(flags.COMPRESSED | flags.COMPRESSION_ZSTD, compress)
@@ -52,7 +54,7 @@ def _deflate_zlib(body: Buffer) -> bytes:
     return zlib.compress(body, LEVEL)
 
 
-def _frame(lz4: Any, body: Buffer) -> bytes:
+def _deflate_lz4(lz4: Any, body: Buffer) -> bytes:
     """Return an LZ4 frame of independent blocks: the Java library reads no other frames."""
     frame: bytes = lz4.compress(body, block_linked=False, store_size=False)
     return frame
@@ -137,6 +139,4 @@ def _zstd() -> Any:
 
 
 def _missing(codec: str) -> CodecMissing:
-    return CodecMissing(
-        f"the library for {codec} is not there; pip install 'epochmq[compression]' brings it"
-    )
+    return CodecMissing(f"{codec} compression needs a library: pip install 'epochmq[compression]'")

@@ -226,7 +226,7 @@ def test_a_place_with_other_files_is_refused(tmp_path: Path) -> None:
         archive(options, FakeCluster(topic()))
 
 
-def test_a_topic_made_anew_is_refused(
+def test_a_topic_created_again_is_refused(
     options: ArchiveOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job, "BELIEVED_AFTER_S", 0.0)
@@ -236,7 +236,7 @@ def test_a_topic_made_anew_is_refused(
     assert content(options.table) == once(topic(count=9).ids)
 
 
-def test_a_topic_made_again_and_grown_past_the_old_place_is_refused(
+def test_a_topic_created_again_and_grown_past_the_old_place_is_refused(
     options: ArchiveOptions,
 ) -> None:
     archive(options, FakeCluster(topic(count=5)))

@@ -52,7 +52,7 @@ def test_what_is_in_neither_place_is_an_error_or_named() -> None:
     assert json.loads(cut_over.starting()) == {"t": {"broker-a:0": 8}}
 
 
-def test_a_topic_made_anew_is_refused() -> None:
+def test_a_topic_created_again_is_refused() -> None:
     with pytest.raises(UsageError, match="created again"):
         find_cut_over({"t": {"broker-a:0": 50}}, {QUEUES[0]: (0, 9)})
 
