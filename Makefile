@@ -7,7 +7,7 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
-# Each of hundreds of processes would compile anew what it imports: 0.6 s of a broker's start.
+# Each of hundreds of processes would compile what it imports: 0.6 s of a broker's start.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help

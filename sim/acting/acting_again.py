@@ -8,7 +8,7 @@ In flight is, at the broker that took it, what its group had no calm moment to c
 - moved on (delayed, timed, committed; INV-27, INV-26): its put was not answered, or not all of its
   batch was held, or its broker took another role before the answer, or the progress behind it was
   not saved and copied yet. A piece of a longer wait that was in flight is two messages afterwards,
-  and each is delivered. A clock that is set and a wheel that is made anew repeat nothing;
+  and each is delivered. A clock that is set and a wheel that is created again repeat nothing;
 - popped: what was not acknowledged in its time, or is on its way back (INV-28).
 
 A power cut is a death here, and so is a lost disk: tables are synced whenever they are saved, so no
@@ -204,7 +204,7 @@ class Again(Checker):
         commit = Commit(offset, host, self.is_master(host), since_us)
         self._commits[queue].append(commit)
 
-    def begins_anew(self, queue: "Queue", offset: int, host: str) -> None:
+    def begins_again(self, queue: "Queue", offset: int, host: str) -> None:
         """A consumer asked where it stands."""
         commits = self._commits[queue]
         later = [commit for commit in commits if commit.offset > offset]
@@ -265,7 +265,7 @@ class Again(Checker):
     def arrives(self, broker: "BrokerProcess", drafts: Sequence[Draft]) -> None:
         """A log gets them. What another group hands over is dropped when it comes again, as long as
         the master lives (`broker/produce/send_sink.py`). But two pieces of one wait, of which one
-        was made anew by who took over, are two messages."""
+        was created again by who took over, are two messages."""
         for draft in drafts:
             number = number_in(bytes(draft.body[:12]))
             piece = find(draft.properties, TIMER_ROLL_TIMES.encode())

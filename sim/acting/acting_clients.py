@@ -192,7 +192,7 @@ class ActingClient(Served):
             if answer.code == ResponseCode.SUCCESS:
                 at = decode_header(OffsetResponseHeader, answer.ext).offset
             self.cursors[queue] = at
-            self.tell("begins_anew", queue, at, self.history.host_at(address))
+            self.tell("begins_again", queue, at, self.history.host_at(address))
         await self._pull(queue, address)
 
     async def _pull(self, queue: Queue, address: str) -> None:

@@ -267,7 +267,7 @@ def silence_decides_nothing(node: ReplicationNode) -> None:
     _with_each_set(node, spoil)
 
 
-def new_links_begin_anew(node: ReplicationNode) -> None:
+def new_links_begin_again(node: ReplicationNode) -> None:
     """A follower's acknowledgement on its last link counts on the next one."""
 
     def spoil(in_sync: InSync) -> None:
@@ -298,7 +298,7 @@ def _with_each_set(node: ReplicationNode, spoil: Callable[[InSync], None]) -> No
 
 
 REPLICATION_MUTANTS: dict[str, Callable[[ReplicationNode], None]] = {
-    spoil.__name__: spoil for spoil in (silence_decides_nothing, new_links_begin_anew)
+    spoil.__name__: spoil for spoil in (silence_decides_nothing, new_links_begin_again)
 }
 
 

@@ -91,7 +91,7 @@ class _Call:
 
 
 class Rpc:
-    """The calls of one process to others; created anew with the process."""
+    """The calls of one process to others; created again with the process."""
 
     def __init__(self, net: Net, host: Host) -> None:
         self.net = net

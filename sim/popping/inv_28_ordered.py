@@ -7,7 +7,7 @@ begins at the first message that nobody acknowledged and leaves none out.
 
 A failover changes none of it for whoever knew of the batch, or of the acknowledgement, when the
 consumer was told (ADR 0055): the replicas that watched, unless they were late. Who begins to lead
-and did not know, or was started anew since, is forgiven.
+and did not know, or was started again since, is forgiven.
 """
 
 from collections.abc import Callable, Iterable, Sequence

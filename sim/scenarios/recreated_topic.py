@@ -28,10 +28,10 @@ from sim.kernel.world import MS, World
 from sim.secondary.secondary_clients import CALL_US, TRIES, SecondaryClient, end_of
 
 if TYPE_CHECKING:
-    from sim.scenarios.s34_topic_made_anew import Story
+    from sim.scenarios.s34_topic_recreated import Story
     from sim.secondary.secondary_broker import SecondaryBroker
 
-ANEW = "ANEW"
+RECREATED = "AGAIN"
 CONSUMERS = "NG"
 FIRST = 1_000_000
 """Numbers of its messages begin here."""
@@ -47,7 +47,7 @@ class Sent:
     acked: bool = False
 
 
-class MadeAnew(Checker):
+class RecreatedTopic(Checker):
     """What was sent to the topic, came out of where it waited, and was popped."""
 
     rule = "INV-28"
@@ -89,11 +89,11 @@ class MadeAnew(Checker):
         _tenure: object,
     ) -> None:
         for draft, outcome in zip(drafts, outcomes, strict=True):
-            if draft.topic not in (ANEW, *TOPICS):
+            if draft.topic not in (RECREATED, *TOPICS):
                 continue
             number = int(bytes(draft.body).partition(b":")[0])
             wanted = self.sends.get(number)
-            if (draft.topic == ANEW) != (wanted is not None) or (
+            if (draft.topic == RECREATED) != (wanted is not None) or (
                 wanted is not None and wanted.queue != draft.queue_id
             ):
                 text = f"message {number} goes to {draft.topic}/{draft.queue_id}"
@@ -104,7 +104,9 @@ class MadeAnew(Checker):
     def got(self, number: int, name: str) -> None:
         """A consumer was given a message."""
         if number not in self.sends:
-            raise Violation("INV-21", f"{ANEW} gives message {number} of another topic", (name,))
+            raise Violation(
+                "INV-21", f"{RECREATED} gives message {number} of another topic", (name,)
+            )
         self.popped.add(number)
 
     def finish(self, world: World) -> None:
@@ -113,17 +115,17 @@ class MadeAnew(Checker):
                 there = {
                     number_of(raw)
                     for queue in range(QUEUES)
-                    for raw in read_all(host.process.store, ANEW, queue)
+                    for raw in read_all(host.process.store, RECREATED, queue)
                 }
                 lost = sorted(self.lasting - there)
                 if lost:
-                    raise Violation("INV-20", f"{ANEW} lacks {lost[:20]}", (name,))
+                    raise Violation("INV-20", f"{RECREATED} lacks {lost[:20]}", (name,))
         missed = sorted(self.lasting - self.popped)
         if missed:
-            raise Violation(self.rule, f"{ANEW}: nobody was given {missed[:20]}")
+            raise Violation(self.rule, f"{RECREATED}: nobody was given {missed[:20]}")
 
 
-class AnewClient(SecondaryClient):
+class RecreatedTopicClient(SecondaryClient):
     """Sends to the topic and pops it, besides what others do."""
 
     history: "Story"
@@ -149,7 +151,7 @@ class AnewClient(SecondaryClient):
 
     def make(self, done: Callable[[], None]) -> None:
         header = CreateTopicHeader(
-            topic=ANEW,
+            topic=RECREATED,
             defaultTopic="TBW102",
             readQueueNums=QUEUES,
             writeQueueNums=QUEUES,
@@ -160,15 +162,15 @@ class AnewClient(SecondaryClient):
         self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header, done)
 
     def delete(self, done: Callable[[], None]) -> None:
-        self.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicHeader(topic=ANEW), done)
+        self.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicHeader(topic=RECREATED), done)
 
     # Sending ------------------------------------------------------------------------------------
 
-    def send_anew(self, kind: str) -> None:
+    def send_to_recreated(self, kind: str) -> None:
         history, chance = self.history, self.chance
         queue = chance.randrange(QUEUES)
-        number = history.anew.send(queue, kind)
-        fields = {"number": str(number), "topic": ANEW, "queue": str(queue)}
+        number = history.recreated.send(queue, kind)
+        fields = {"number": str(number), "topic": RECREATED, "queue": str(queue)}
         if kind == "level":
             fields["level"] = str(1 + chance.randrange(len(history.delays_ms)))
         elif kind == "timer":
@@ -181,14 +183,14 @@ class AnewClient(SecondaryClient):
             if answer.code != 0:
                 self.turn_from(target)
                 return
-            history.anew.sends[number].acked = True
+            history.recreated.sends[number].acked = True
             ext = answer.ext or {}
             if kind == "half" and chance.randrange(2):
                 place = int(ext["queueOffset"]), int(ext["offset"])
                 end = end_of(number, place, "commit", checked=False)
                 self.rpc.call(name, end, CALL_US, lambda _answer: None, lambda _lost: None)
 
-        command = request(RequestCode.SEND_MESSAGE, fields, b"%d:anew" % number)
+        command = request(RequestCode.SEND_MESSAGE, fields, b"%d:again" % number)
         self.rpc.call(
             name,
             command,
@@ -211,38 +213,38 @@ class AnewClient(SecondaryClient):
 
     # POP ----------------------------------------------------------------------------------------
 
-    def pop_anew(self) -> None:
+    def pop_recreated(self) -> None:
         """Take some; most are never acknowledged until the end."""
         history, target = self.history, self.target
         name = history.cluster.broker_names[target]
         invisible = self.chance.choice(history.invisible_ms)
-        header = PopHeader(CONSUMERS, ANEW, -1, 8, invisible, 0, 0, 0)
+        header = PopHeader(CONSUMERS, RECREATED, -1, 8, invisible, 0, 0, 0)
 
         def answered(answer: Command) -> None:
             if answer.code == 0:
                 told = decode_header(PopResponseHeader, answer.ext)
                 found = [record.decode(raw) for raw in records([memoryview(bytes(answer.body))])]
-                complete(found, told, topic=ANEW, group=CONSUMERS, broker_name=GROUP)
+                complete(found, told, topic=RECREATED, group=CONSUMERS, broker_name=GROUP)
                 for message in found:
-                    self.world.mark("covered.popped_anew")
-                    history.anew.got(int(message.body.partition(b":")[0]), name)
+                    self.world.mark("covered.popped_recreated")
+                    history.recreated.got(int(message.body.partition(b":")[0]), name)
                     if history.draining or self.chance.randrange(4) == 0:
-                        self._ack_anew(handle_of(message), name, TRIES)
+                        self._ack_recreated(handle_of(message), name, TRIES)
             elif answer.code in (1, 11, 14):
                 self.turn_from(target)
 
         command = request(RequestCode.POP_MESSAGE, header)
         self.rpc.call(name, command, CALL_US, answered, lambda _lost: self.turn_from(target))
 
-    def _ack_anew(self, handle: PopHandle, name: str, tries: int) -> None:
-        real = handle.real_topic(ANEW, CONSUMERS)
+    def _ack_recreated(self, handle: PopHandle, name: str, tries: int) -> None:
+        real = handle.real_topic(RECREATED, CONSUMERS)
         header = AckHeader(CONSUMERS, real, handle.queue_id, str(handle), handle.offset)
 
         def again(_lost: bool = True) -> None:
             if tries > 1:
                 other = self.chance.choice(self.history.cluster.broker_names)
                 self.world.after(
-                    50 * MS, "ack", lambda: self._ack_anew(handle, other, tries - 1), self.host
+                    50 * MS, "ack", lambda: self._ack_recreated(handle, other, tries - 1), self.host
                 )
 
         def answered(answer: Command) -> None:

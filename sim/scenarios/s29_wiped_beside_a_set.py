@@ -1,7 +1,7 @@
 """S29: the controllers lose their disks while a master goes on past its lease with its set of two.
 
 The third replica left the set while nothing was written, so all three logs are equal when they are
-told to controllers that know no set. Expected: who registers anew has left the old epoch first, so
+told to controllers that know no set. Expected: who registers again has left the old epoch first, so
 whoever is elected holds what was acknowledged meanwhile.
 """
 

@@ -1,4 +1,4 @@
-"""S49: a follower acknowledges, loses its power and its unsynced tail, and connects anew.
+"""S49: a follower acknowledges, loses its power and its unsynced tail, and connects again.
 
 Its master has not heard that it was taken out of the set, and hears no acknowledgement over the new
 link. Expected: what was said over the old link counts no more, so the follower does not come back

@@ -1,7 +1,7 @@
 """S51: a master dies, is back with older batches of ordered pops, and follows before others know.
 
 The next master is elected and, as the other replica, is told late: both go on asking the address
-that they know, where the process that was started anew follows already. Expected: it tells them
+that they know, where the process that was started again follows already. Expected: it tells them
 nothing, so what was acknowledged in order, and copied by them, is not handed out again.
 """
 

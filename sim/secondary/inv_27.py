@@ -4,7 +4,7 @@ Delayed by a level, or for an exact time. Delivered twice only at a change of ro
 then only what was in flight: its put was not answered, or not all of its batch was held, or the
 progress behind it was not saved and copied yet. So in one tenure nothing comes twice. A piece of a
 longer wait that was in flight is two messages afterwards, and each is delivered. A clock that is
-set and a wheel that is made anew repeat nothing.
+set and a wheel that is created again repeat nothing.
 
 "Early" is said by the wall clock of whoever delivers: it
 must have reached the time that the broker which took the message wrote down. A level forgives a

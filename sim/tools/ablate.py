@@ -57,7 +57,7 @@ GROUP: tuple[Ablation, ...] = (
     Ablation("deadline_recheck_after_pause", "group", "S28", 0, ("INV-25",)),
     Ablation("whole_set_past_lease", "group", "S26", 0, _LOSS),
     Ablation("silence_decides_nothing", "group", "S48", 0, _LOSS),
-    Ablation("new_links_begin_anew", "group", "S49", 0, _LOSS),
+    Ablation("new_links_begin_again", "group", "S49", 0, _LOSS),
     Ablation("route_picks_highest_epoch", "group", "S16", 0, ("INV-34",)),
 )
 LATER: tuple[Ablation, ...] = (

@@ -1,5 +1,5 @@
 """Flipped bits of a timer's files, after a clean stop and after a crash: nothing is lost, early
-or late, and nothing ends the broker. What is damaged is made anew from the log."""
+or late, and nothing ends the broker. What is damaged is created again from the log."""
 
 from collections import Counter
 from functools import cache
@@ -104,7 +104,7 @@ def test_no_flipped_bit_loses_a_message_or_moves_its_time(name: str, stopped: bo
 
 
 @pytest.mark.parametrize("backup", [None, b"{}"])
-def test_counts_that_are_damaged_are_made_anew(backup: bytes | None) -> None:
+def test_counts_that_are_damaged_are_created_again(backup: bytes | None) -> None:
     """They stopped the broker's start; the log has all that they say."""
     before = played(stopped=True)
     disk = before.disk.kill()

@@ -127,7 +127,7 @@ def together(cluster: Cluster) -> Iterator[Together]:
 
 @_EACH
 def test_offset_reset(together: Together, client: Client) -> None:
-    """An operator sets a living group back; its members begin anew without a restart."""
+    """An operator sets a living group back; its members begin again without a restart."""
     together.member(client)
     if "offset reset" in client.lacks:
         pytest.skip(f"the client offers no offset reset: {client.lacks['offset reset']}")

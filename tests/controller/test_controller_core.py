@@ -264,7 +264,7 @@ def test_an_election_that_ends_after_its_waiter_gave_up_resumes_nobody() -> None
     assert answers(core) == []
 
 
-def test_who_waited_for_an_election_has_time_anew_for_what_follows() -> None:
+def test_who_waited_for_an_election_has_time_again_for_what_follows() -> None:
     def handler(core: ControllerCore, call: ControllerCall) -> Steps:
         yield Election(KEY, 700)
         yield Write(CleanBrokerData(*KEY))

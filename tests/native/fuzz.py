@@ -215,7 +215,7 @@ def take(native: library.Library, rng: Random, rounds: int) -> int:
 
 def remake(native: library.Library, rng: Random, rounds: int) -> int:
     """Feed records of messages that wait, damaged or not, that end with their buffer; how many
-    were made anew."""
+    were created again."""
     harness = SendRun(native, HOST, SendTexts(b"\x02", b"", b"", 3000, 3000, True))
     for kind in (HALF, LEVELS, TIMED):
         harness.add_topic(f"S{kind}", 1, 0, 0, kind)

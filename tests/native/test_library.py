@@ -22,7 +22,7 @@ needs_compiler = pytest.mark.skipif(build_native.compiler() is None, reason="no 
 
 
 @pytest.fixture
-def anew() -> Iterator[None]:
+def fresh_library() -> Iterator[None]:
     """Look for the library again, before and after."""
     library.find.cache_clear()
     yield
@@ -37,14 +37,14 @@ def test_where_there_is_a_compiler_native_code_is_built_and_used() -> None:
         assert library.which() == "compiled"
 
 
-def test_the_switch_keeps_to_python(anew: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_switch_keeps_to_python(fresh_library: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(library.SWITCH, "off")
     assert library.find() == (None, "python (EPOCHMQ_TWIN=off)")
 
 
 @pytest.mark.parametrize("content", [None, b"no library"])
 def test_without_a_sound_library_python_does_it(
-    anew: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None
+    fresh_library: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None
 ) -> None:
     monkeypatch.delenv(library.SWITCH, raising=False)
     monkeypatch.setattr(library, "LIBRARY", tmp_path / "_native.so")
@@ -56,7 +56,7 @@ def test_without_a_sound_library_python_does_it(
 
 @needs_native
 def test_a_library_of_other_sources_is_not_trusted(
-    anew: None, monkeypatch: pytest.MonkeyPatch
+    fresh_library: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(library.SWITCH, raising=False)
     monkeypatch.setattr(library, "source_hash", lambda: "other")

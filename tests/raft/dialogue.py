@@ -1,11 +1,11 @@
 """Golden dialogues: commands to a group of nodes, and word for word what follows from each.
 
-A file is a row of blocks: a line `> command`, then what it printed; `#` begins a comment. To write
-the answers anew after a change that is meant: EPOCHMQ_REWRITE=1 pytest tests/raft/test_dialogues.py
+A file is a row of blocks: a line `> command`, then what it printed; `#` begins a comment. To
+rewrite the answers after an intended change: EPOCHMQ_REWRITE=1 pytest tests/raft/test_dialogues.py
 and read the difference.
 
     nodes n0 n1 n2 [learners n3]    a group; n0 loses patience first
-    small                           the same group anew, with one entry a message
+    small                           the same group again, with one entry a message
     run MS                          time passes, everything arrives; prints all but messages
     wait MS                         time passes, nothing moves
     tick n0                         its clock rings

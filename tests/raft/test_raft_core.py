@@ -780,7 +780,7 @@ def test_a_voter_that_has_caught_up_votes_again() -> None:
     assert core.members == VotersAndLearners(THREE.voters, (), (("n1", "b"),))
 
 
-def test_a_leader_whose_clock_stood_still_asks_for_its_lease_anew() -> None:
+def test_a_leader_whose_clock_stood_still_asks_for_its_lease_again() -> None:
     core = core_of(1)
     core.clock_stood_still(5)
     assert core.leader is None, "a follower has none"

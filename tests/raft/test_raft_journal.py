@@ -75,7 +75,7 @@ def test_entries_replace_what_had_their_index() -> None:
     assert reopen(disk.crash(1)).entries == (entry(1), entry(2, term=2))
 
 
-def test_a_snapshot_makes_the_file_anew() -> None:
+def test_a_snapshot_rewrites_the_file() -> None:
     disk = SimDisk()
     journal = journal_on(disk)
     journal.load(BOOTSTRAP)
@@ -125,7 +125,7 @@ class Model:
         self._whole: SavedState | None = None
 
     def save(self, state: HardState, new: tuple[LogEntry, ...]) -> None:
-        """Record by record, the commit index last, unless the file is to be made anew."""
+        """Record by record, the commit index last, unless the file is to be created again."""
         promised = HardState(state.term, state.vote, self.now.hard_state.commit)
         self._to(SavedState(promised, self.now.snapshot, self.now.entries))
         for one in new:
@@ -300,7 +300,7 @@ def test_a_journal_of_an_older_version_is_read_and_its_last_commit_index_is_not_
     assert journal.load(BOOTSTRAP) == saved
     journal.save(ready(*REPLACED, state=HardState(3, None, 8)))
     journal.sync()
-    assert reopen(after.crash(1)).hard_state == HardState(3, None, 8), "it was made anew"
+    assert reopen(after.crash(1)).hard_state == HardState(3, None, 8), "it was created again"
 
 
 def test_a_missing_entry_refuses_to_start() -> None:
@@ -360,8 +360,8 @@ def test_faults_of_the_disk_come_out() -> None:
     assert reopen(disk.kill()).entries == ()
 
 
-@pytest.mark.parametrize("anew", [False, True])
-def test_without_a_descriptor_the_same_write_may_be_tried_again(anew: bool) -> None:
+@pytest.mark.parametrize("rewrites", [False, True])
+def test_without_a_descriptor_the_same_write_may_be_tried_again(rewrites: bool) -> None:
     """Whichever operation it was that found none, and whether or not it had an effect."""
     struck = 0
     for operation in range(1, 12):
@@ -378,10 +378,10 @@ def test_without_a_descriptor_the_same_write_may_be_tried_again(anew: bool) -> N
 
         disk.on_operation = strike
         state = HardState(1, "n1", 2)
-        if anew:
+        if rewrites:
             journal.rewrite(SavedState(state, Snapshot(2, 1, BOOTSTRAP, b"s")))
         entries = tuple(entry(index, data=bytes(3000)) for index in (3, 4))
-        if not anew:
+        if not rewrites:
             entries = (entry(1), entry(2), *entries)
         journal.save(ready(*entries, state=state))
         call = journal.pop_writes()
@@ -460,7 +460,7 @@ def test_a_write_that_failed_is_not_vouched_for_by_a_clean_stop() -> None:
 
 
 def test_on_the_real_disk(tmp_path: Path) -> None:
-    """The port's other side: grow, make anew, stop in the middle of a record, open again."""
+    """The port's other side: grow, create again, stop in the middle of a record, open again."""
     disk = RealDisk(str(tmp_path))
     journal = journal_on(disk)
     journal.load(BOOTSTRAP)

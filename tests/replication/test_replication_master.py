@@ -151,7 +151,7 @@ def test_a_set_is_whole_while_each_member_is_heard() -> None:
     assert not core.is_whole(102, 100)
 
 
-def test_a_member_that_connected_anew_has_said_nothing_yet() -> None:
+def test_a_member_that_connected_again_has_said_nothing_yet() -> None:
     _, core = pair()
     core.accepted(2, "peer", 150)
     core.received(2, encode_hello(Hello(False, False, 2)), 150)

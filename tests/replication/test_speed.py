@@ -15,7 +15,7 @@ def test_a_speed_is_that_of_the_last_whole_span() -> None:
     assert (speeds.of(1), speeds.of(2)) == (0, 0)
 
 
-def test_a_link_that_begins_anew_counts_from_nothing() -> None:
+def test_a_link_that_begins_again_counts_from_nothing() -> None:
     speeds = Speeds()
     speeds.sample(0, {0: 9_000})
     speeds.sample(SPAN_MS, {0: 10})

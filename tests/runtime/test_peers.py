@@ -127,7 +127,7 @@ async def test_a_late_answer_keeps_a_connection_on_which_others_are_answered() -
         await peers.close()
 
 
-async def test_a_connection_on_which_nothing_is_heard_is_made_anew() -> None:
+async def test_a_connection_on_which_nothing_is_heard_is_created_again() -> None:
     async with node() as (sink, addr):
         peers = Peers()
         with pytest.raises(NotReachable):
@@ -140,7 +140,7 @@ async def test_a_connection_on_which_nothing_is_heard_is_made_anew() -> None:
         await peers.close()
 
 
-async def test_a_closed_connection_fails_what_waits_and_is_made_anew() -> None:
+async def test_a_closed_connection_fails_what_waits_and_is_created_again() -> None:
     gone: list[str] = []
     async with node() as (_, addr):
         peers = Peers(on_close=gone.append)
@@ -235,7 +235,7 @@ async def test_senders_go_on_when_the_peer_catches_up() -> None:
         await peer.closed.wait()
 
 
-async def test_a_dropped_connection_is_made_anew_on_use() -> None:
+async def test_a_dropped_connection_is_created_again_on_use() -> None:
     async with node() as (sink, addr):
         peers = Peers()
         await peers.get(addr)

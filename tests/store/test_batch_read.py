@@ -145,7 +145,7 @@ def test_old_files_go_with_the_log() -> None:
     assert opened(disk).queue_bounds(TOPIC, 0) == (low, high)
 
 
-def test_deleted_and_made_anew() -> None:
+def test_deleted_and_created_again() -> None:
     disk = SimDisk()
     store = filled(disk)
     store.tick(1, WALL)

@@ -79,7 +79,7 @@ def test_a_gap_asks_for_a_rebuild_and_a_rebuild_fills_it() -> None:
     assert queue.unit(8) == (100, 100, 0)
 
 
-def test_a_topic_made_anew_starts_again() -> None:
+def test_a_topic_created_again_starts_again() -> None:
     table, dispatcher = made()
     add(dispatcher, entry(0), entry(1, 100), entry(0, 200), entry(1, 300))
     queue = table.get("T", 0)

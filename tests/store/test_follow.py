@@ -115,7 +115,7 @@ def test_a_master_whose_clock_is_behind_lowers_the_claims_first() -> None:
     assert disk.operations > before
 
 
-def test_a_topic_made_anew_starts_its_queue_again() -> None:
+def test_a_topic_created_again_starts_its_queue_again() -> None:
     master, follower = opened(), opened()
     fill(master, 9, topics=("T0",) * 3)
     ship(master, follower)

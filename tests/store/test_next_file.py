@@ -63,7 +63,7 @@ def test_a_failure_leaves_nothing() -> None:
     store.chores.run_all()
     assert not disk.exists(PATH)
     store.tick(100, WALL)
-    assert disk.exists(PATH)  # begun anew
+    assert disk.exists(PATH)  # begun again
 
 
 def test_a_crash_in_between_is_no_damage() -> None:

@@ -1,4 +1,4 @@
-"""Messages made anew from their records: which ones, their drafts, topics that come and go."""
+"""Messages created again from their records: which ones, their drafts, topics that come and go."""
 
 import pytest
 from sim.kernel.disk import SimDisk

@@ -378,7 +378,7 @@ def test_store_time_does_not_go_back_a_little_but_follows_a_large_step() -> None
     assert times == [WALL, WALL, WALL + 5, WALL - 60_000, WALL - 59_000]
 
 
-def test_delete_topic_and_start_anew() -> None:
+def test_delete_topic_and_start_again() -> None:
     disk = SimDisk()
     store = opened(disk)
     for topic in ("A", "B"):
@@ -387,9 +387,9 @@ def test_delete_topic_and_start_anew() -> None:
     store.delete_topic("A")
     store.delete_topic("none")
     assert store.read_queue("A", 0, 0, 1, 1).status is GetStatus.NO_MATCHED_LOGIC_QUEUE
-    anew = store.append([plain(9, topic="A")], WALL)[0]
-    assert isinstance(anew, Appended)
-    assert anew.queue_offset == 0
+    recreated = store.append([plain(9, topic="A")], WALL)[0]
+    assert isinstance(recreated, Appended)
+    assert recreated.queue_offset == 0
     assert store.clean_unused({"A"}) == ["B"]
     assert store.topics() == ["A"]
     assert store.verify().problems == []

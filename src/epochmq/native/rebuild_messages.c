@@ -48,8 +48,9 @@ static uint8_t *put_text(uint8_t *to, const char *text)
     return copy(to, (const uint8_t *)text, (int64_t)strlen(text));
 }
 
-/* `text` without what is dropped, with what is said anew, and finds the real place in it. The bytes
- * written, 0 when it is not for us. There is room for `text` and MORE_MAX more. */
+/* Copy the properties `text` without those that are dropped, add those that replace them, and find the
+ * real topic and queue. Return the bytes written, 0 if Python has to rebuild the message. `r` has room for
+ * `text` and MORE_MAX bytes more. */
 static int64_t rewrite(const remake *m, const source *s, stored *r, uint8_t *to)
 {
     static const uint8_t not[] = "WAIT\001false";

@@ -127,12 +127,12 @@ def test_a_row_that_comes_first_as_a_change_is_looked_at_alike() -> None:
     assert offsets.get("g", "T", 0) == 9
 
 
-def test_what_was_ours_of_a_topic_that_was_made_anew_goes() -> None:
+def test_what_was_ours_of_a_topic_that_was_created_again_goes() -> None:
     """The master deleted it while this slave was away, debts and all."""
     offsets = stood_in(q0=100)
     offsets.commit("g", "U", 0, 7, WALL)
-    anew = {"T@g": {0: 2}, "U@g": {0: 5}}
-    offsets.adopt({**told(anew), "epochmqDropped": {"T@": WALL}}, whole=True)
+    recreated = {"T@g": {0: 2}, "U@g": {0: 5}}
+    offsets.adopt({**told(recreated), "epochmqDropped": {"T@": WALL}}, whole=True)
     assert offsets.table == {"T@g": {0: 2}, "U@g": {0: 7}}
     offsets.adopt(told({"T@g": {0: 3}}), whole=False)
     assert offsets.get("g", "T", 0) == 3

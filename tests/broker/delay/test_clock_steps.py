@@ -233,7 +233,7 @@ BACK = (BACK_MS + 1, 20_000, 511_000, HOUR_MS)
 """Just not to be forgiven, to the start, hardly within the wheel's reach, far beyond it."""
 
 
-@pytest.mark.parametrize("goes_on", ["", "restart", "wheel made anew", "hand over"])
+@pytest.mark.parametrize("goes_on", ["", "restart", "wheel created again", "hand over"])
 @pytest.mark.parametrize("late_ms", [[0], [999], [1000, 15_000], [0, 1, 2500]])
 @pytest.mark.parametrize("back_ms", BACK)
 def test_late_ones_in_the_open_slot_when_the_clock_goes_back(
@@ -356,7 +356,7 @@ class Machine(RuleBasedStateMachine):
         assert sorted(bodies) == sorted(self.due), "lost or twice"
 
 
-def test_a_wheel_made_anew_while_something_is_under_way_repeats_nothing() -> None:
+def test_a_wheel_created_again_while_something_is_under_way_repeats_nothing() -> None:
     broker = TimerBroker()
     slow = Slow(broker)
     broker.put(b"a", TIMER_DELAY_MS=500)

@@ -283,7 +283,7 @@ def is_done(core: Timer, offset: int, deliver: int) -> bool:
 
 
 def test_what_was_done_before_the_clock_went_back_stays_done() -> None:
-    """Found by the simulator: a wheel made anew after it held all of that again (INV-27)."""
+    """Found by the simulator: a wheel created again after it held all of that again (INV-27)."""
     core = timer()
     core.restore(WALL + 20_000, 2, 2, 104)
     core.set_back(WALL)
@@ -337,7 +337,7 @@ def test_older_progress_outlives_a_restart() -> None:
     assert again.older == []  # it says no more than the newest one
 
 
-@pytest.mark.parametrize("changes", ["wheel made anew", "another role"])
+@pytest.mark.parametrize("changes", ["wheel created again", "another role"])
 def test_older_progress_knows_no_place_of_another_timer_log(changes: str) -> None:
     core = timer()
     core.restore(WALL + 20_000, 2, 2, 104)
@@ -412,7 +412,7 @@ def test_nothing_is_done_before_all_that_hangs_late_is() -> None:
     assert not core.has_skipped
 
 
-def test_what_hangs_late_is_hung_anew_when_the_clock_goes_back() -> None:
+def test_what_hangs_late_is_hung_again_when_the_clock_goes_back() -> None:
     core = skipped()
     assert core.is_behind(WALL + 3000)
     core.unskip()
@@ -422,7 +422,7 @@ def test_what_hangs_late_is_hung_anew_when_the_clock_goes_back() -> None:
     assert hang(core, 1, WALL + 5000) == TimerPosition(WALL + 4000, DEFAULT, WALL + 5000)
 
 
-def test_what_hangs_late_is_hung_anew_in_another_role() -> None:
+def test_what_hangs_late_is_hung_again_in_another_role() -> None:
     core = skipped()
     assert (core.fall_back(), core.cursor) == (0, 0)
     assert (core.read_ms, core.done_ms) == (WALL, WALL)
@@ -622,7 +622,7 @@ class Machine(RuleBasedStateMachine):
         if not self.flying and self.wall > self.core.read_ms:
             self.core.skip_to(self.wall)
             self.core.begin_again(0, 0)
-            self._make_anew()
+            self._create_again()
 
     @rule(count=st.integers(1, 6))
     def enqueue(self, count: int) -> None:
@@ -633,7 +633,7 @@ class Machine(RuleBasedStateMachine):
             if core.has_skipped:
                 core.unskip()
                 core.begin_again(0, 0)
-                self._make_anew()
+                self._create_again()
             if core.is_behind(self.wall):
                 core.set_back(self.wall)
             self.flying = []
@@ -702,12 +702,12 @@ class Machine(RuleBasedStateMachine):
         core = self.core = Timer(1000, WINDOW)
         core.restore(*self.saved, self.saved_older)
         core.begin_again(0, 0)
-        self._make_anew()
+        self._create_again()
 
     @rule()
     def find_the_files_damaged(self) -> None:
         self.core.begin_again(0, 0)
-        self._make_anew()
+        self._create_again()
 
     @rule()
     def stand_down(self) -> None:
@@ -722,9 +722,9 @@ class Machine(RuleBasedStateMachine):
         core.adopt(*word)
         core.adopt_older(old.older if known else self.saved_older)
         core.start_delivery(self.wall, len(self.log.rows))
-        self._make_anew()
+        self._create_again()
 
-    def _make_anew(self) -> None:
+    def _create_again(self) -> None:
         """What an older checkpoint vouched for is not on the new wheel (ADR 0045)."""
         self.saved = (*self.saved[:2], 0, 0)
         self._cut(0)

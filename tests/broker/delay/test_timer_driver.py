@@ -351,7 +351,7 @@ def change_time(broker: TimerBroker) -> None:
     "damage",
     [damage_wheel, damage_log, swap_message, point_nowhere, point_elsewhere, change_time],
 )
-def test_damaged_files_are_made_anew(broker: TimerBroker, damage: Any) -> None:
+def test_damaged_files_are_created_again(broker: TimerBroker, damage: Any) -> None:
     broker.client().ask(send(b"now"))
     broker.put(b"a", TIMER_DELAY_MS=2000)
     broker.put(b"b", TIMER_DELAY_MS=9000)

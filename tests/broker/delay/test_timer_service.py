@@ -121,7 +121,7 @@ def test_rates_are_sampled() -> None:
     assert broker.timer.given.rate(10) > 0
 
 
-def test_after_a_failed_sync_the_files_are_made_anew() -> None:
+def test_after_a_failed_sync_the_files_are_created_again() -> None:
     broker = TimerBroker()
     broker.put(b"a", TIMER_DELAY_MS=5000)
     broker.run(1500)

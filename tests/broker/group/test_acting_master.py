@@ -629,7 +629,7 @@ def test_a_master_that_answers_while_progress_is_taken_keeps_its_place() -> None
     assert not world.of(Act)
 
 
-def test_progress_that_was_taken_before_a_master_was_seen_again_is_taken_anew() -> None:
+def test_progress_that_was_taken_before_a_master_was_seen_again_is_taken_again() -> None:
     world = World()
     world.step()
     world.all_say({1: OURS, 2: JUNIOR})

@@ -286,7 +286,7 @@ async def test_who_owes_its_master_progress_owes_it_after_a_restart(group: InPro
     assert (slave.node.serving.role, slave.node.offsets.get("G", "T", 0)) == (Role.SLAVE, 9)
 
 
-async def test_a_debt_in_a_topic_that_was_made_anew_meanwhile_is_none(group: InProcess) -> None:
+async def test_a_debt_in_a_topic_that_was_created_again_meanwhile_is_none(group: InProcess) -> None:
     """The stand-in was away when an operator deleted the topic."""
     master, slave = await pair(group)
     await put_many(master, 8)

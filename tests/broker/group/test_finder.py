@@ -46,7 +46,7 @@ def test_lost_it_is_looked_for_at_once_but_not_in_a_loop() -> None:
     assert found.due(560)
 
 
-def test_a_controller_that_began_anew_is_believed_once_the_old_one_is_lost() -> None:
+def test_a_controller_that_began_again_is_believed_once_the_old_one_is_lost() -> None:
     found = finder()
     found.leader("a", 30, 0)
     found.lost("a", 0)

@@ -603,7 +603,7 @@ def test_a_question_without_an_answer_is_over() -> None:
     talk = Dialogue.of()
     talk.find()
     talk.fail(Question.REGISTER)
-    assert talk.core.finder.active is None, "it is looked for anew"
+    assert talk.core.finder.active is None, "it is looked for again"
     talk.find("c:2", term=2)
     talk.now += 1_000
     talk.tick()

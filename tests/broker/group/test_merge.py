@@ -87,7 +87,7 @@ def test_what_an_admin_set_back_stays_back(two: Two) -> None:
     assert two.master.offsets.row("g", "T") == {0: 15, 1: 20}
 
 
-def test_offsets_of_a_topic_that_was_made_anew_meanwhile_are_not_taken(two: Two) -> None:
+def test_offsets_of_a_topic_that_was_created_again_meanwhile_are_not_taken(two: Two) -> None:
     """The slave stood in, and was away while an operator deleted the topic and made it again."""
     for node in (two.master, two.slave):
         node.offsets.commit("g", "T", 0, 80)

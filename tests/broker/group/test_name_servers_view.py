@@ -83,7 +83,7 @@ def test_an_empty_or_failed_answer_is_never_alone() -> None:
     view.heard(B, FAILED, QUIET)
     assert view.verdict(QUIET) is NameServersVerdict.UNKNOWN
     view.heard(B, EMPTY, QUIET + 1)
-    assert view.verdict(2 * QUIET) is NameServersVerdict.UNKNOWN, "it may have been started anew"
+    assert view.verdict(2 * QUIET) is NameServersVerdict.UNKNOWN, "it may have been started again"
     assert view.verdict(2 * QUIET + 1) is NameServersVerdict.ALONE
 
 

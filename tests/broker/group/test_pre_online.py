@@ -222,7 +222,7 @@ def test_silence_of_name_servers_is_no_permission(own_id: int) -> None:
     assert way.tick() is None
 
 
-def test_after_a_failure_everything_begins_anew_after_ever_longer_pauses() -> None:
+def test_after_a_failure_everything_begins_again_after_ever_longer_pauses() -> None:
     """H25, H26: upstream tries again at once, and goes on with the member it was at."""
     way = Way(group={1: ONE, 2: TWO})
     pause = RETRY_MS
@@ -272,7 +272,7 @@ def test_a_link_has_time_as_long_as_it_comes_nearer() -> None:
     assert "no progress in 10000 ms: it lacks 100 bytes" in way.core.trouble
 
 
-def test_a_link_that_never_comes_is_begun_anew() -> None:
+def test_a_link_that_never_comes_is_begun_again() -> None:
     way = Way()
     link = way.until(Step.LINK)
     way.core.not_yet(link, None, "no link", way.now)
@@ -282,7 +282,7 @@ def test_a_link_that_never_comes_is_begun_anew() -> None:
     assert way.call(RETRY_MS).step is Step.COMPARE
 
 
-def test_the_next_steps_patience_begins_anew() -> None:
+def test_the_next_steps_patience_begins_again() -> None:
     way = Way(group={1: ONE, 2: TWO})
     link = way.until(Step.LINK)
     way.core.not_yet(link, 5, "it lacks 5 bytes", way.now)
@@ -295,7 +295,7 @@ def test_the_next_steps_patience_begins_anew() -> None:
 
 
 @pytest.mark.parametrize("group", [{1: TWO}, {1: ONE, 2: TWO}])
-def test_who_comes_or_moves_during_an_attempt_begins_it_anew(group: dict[int, str]) -> None:
+def test_who_comes_or_moves_during_an_attempt_begins_it_again(group: dict[int, str]) -> None:
     """H28; and whoever came last might know more than all others."""
     way = Way()
     call = way.until(Step.PULL_AGAIN)
@@ -314,14 +314,14 @@ def test_who_comes_in_the_last_moment_is_not_passed_by() -> None:
     assert not way.core.online
 
 
-def test_who_is_not_listed_any_more_is_no_reason_to_begin_anew() -> None:
+def test_who_is_not_listed_any_more_is_no_reason_to_begin_again() -> None:
     way = Way(own_id=1, group={0: ONE})
     way.until(Step.FOLLOW)
     way.group = {2: TWO}
     assert way.to_the_end() == []
 
 
-def test_a_slave_whose_master_moved_begins_anew() -> None:
+def test_a_slave_whose_master_moved_begins_again() -> None:
     way = Way(own_id=1, group={0: ONE})
     way.until(Step.FOLLOW)
     way.group = {0: TWO, 2: ONE}

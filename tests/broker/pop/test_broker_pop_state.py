@@ -113,7 +113,7 @@ def test_another_role_forgets_what_it_had() -> None:
 
 
 def test_a_lease_that_is_over_for_a_moment_and_a_clock_that_is_set() -> None:
-    """What was read was read anew, and was due by what the wall clock said then."""
+    """What was read was read again, and was due by what the wall clock said then."""
     harness = PopHarness()
     harness.put(b"a")
     harness.pop(invisible_ms=30_000)

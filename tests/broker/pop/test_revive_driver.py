@@ -278,20 +278,20 @@ class _Blind:
         return replace(found, status=GetStatus.OFFSET_FOUND_NULL, chunks=[], count=0)
 
 
-def made_anew(harness: PopHarness) -> None:
+def recreate_topic(harness: PopHarness) -> None:
     config = harness.node.topics.get("T")
     delete_topic(harness.node, "T")
     harness.node.topics.put(config, harness.clock.wall)
 
 
 @pytest.mark.parametrize("buffers", [False, True])
-def test_what_was_out_of_a_topic_that_is_made_anew_does_not_come(buffers: bool) -> None:
+def test_what_was_out_of_a_topic_that_is_created_again_does_not_come(buffers: bool) -> None:
     """rocketmq#8479: neither is it looked for without end, nor is another message handed out in
     its place, nor does the group go past what is sent then."""
     harness = PopHarness(enable_pop_buffer_merge=buffers)
     harness.put(b"a", b"b", b"c")
     harness.pop(invisible_ms=5_000)
-    made_anew(harness)
+    recreate_topic(harness)
     harness.put(b"x", b"y")
     harness.tick()
     assert [one.body for one in harness.pop(count=1, invisible_ms=90_000)] == [b"x"]

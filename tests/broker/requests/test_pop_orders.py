@@ -235,7 +235,7 @@ def test_what_is_out_stays_out_with_another_role(harness: PopHarness) -> None:
 
 
 def test_a_batch_whose_offset_did_not_come_says_where_the_group_is(harness: PopHarness) -> None:
-    """Else the group began anew, with what is acknowledged or behind what is not (popping 3034)."""
+    """Else the group repeats what is acknowledged, or skips what is not (popping seed 3034)."""
     one, *_ = harness.pop(order="true", count=2)
     harness.ack(one)
     other = PopHarness()

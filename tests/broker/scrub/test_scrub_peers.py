@@ -214,7 +214,7 @@ async def test_what_was_found_before_an_answer_failed_is_told(
     assert "1 blocks of the log, the first at log offset 0" in caplog.text
 
 
-async def test_a_cut_log_is_compared_anew() -> None:
+async def test_a_cut_log_is_compared_again() -> None:
     case = Case(lambda _: answered(case.rows(changed=0), verified=True))
     await case.compare()
     assert len(case.harness.node.differences) == 1

@@ -70,7 +70,7 @@ def test_the_error_says_what_to_do() -> None:
         prepare(Message("T", b"x" * 5_000_000), "ID")
 
 
-def test_what_is_sent_anew_to_a_group_is_no_dead_letter() -> None:
+def test_what_is_sent_again_to_a_group_is_no_dead_letter() -> None:
     """A group in order holds a queue, and a broker takes a copy with a limit for its last one."""
     assert prepare(Message("%RETRY%g", b""), "id").max_reconsume_times == RETRIES_UNLIMITED
     assert prepare(Message("T", b""), "id").max_reconsume_times is None

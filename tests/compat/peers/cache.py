@@ -37,7 +37,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def fingerprint(*parts: Path | str) -> str:
-    """A short digest of files and strings: a changed driver source is built anew."""
+    """A short digest of files and strings: a changed driver source is built again."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.read_bytes() if isinstance(part, Path) else part.encode())

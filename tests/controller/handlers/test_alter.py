@@ -97,7 +97,7 @@ def test_a_repeat_is_a_success_for_ours_and_2013_for_others() -> None:
     assert found[0].alter([1, 2, 3], set_epoch=epoch - 1).code == 2013
 
 
-def test_the_present_set_proposed_anew_settles_what_may_still_be_on_its_way() -> None:
+def test_the_present_set_proposed_again_settles_what_may_still_be_on_its_way() -> None:
     """S30: else a proposal that nobody answered would be open for as long as the set stays."""
     found = brokers(World())
     before = found[0].world.group.set_epoch

@@ -74,7 +74,7 @@ def test_the_same_process_again_changes_nothing() -> None:
     assert world.group.epoch == 1
 
 
-def test_a_master_that_registers_anew_does_not_go_on_under_its_old_epoch() -> None:
+def test_a_master_that_registers_again_does_not_go_on_under_its_old_epoch() -> None:
     """Defects, part 2.4: the epoch's start must stay unique."""
     world = World()
     found = brokers(world, 1)
@@ -132,7 +132,7 @@ def test_a_late_registration_of_the_same_process_changes_nothing() -> None:
     assert live.closed
 
 
-def test_a_stock_master_that_registers_anew_neither() -> None:
+def test_a_stock_master_that_registers_again_neither() -> None:
     world = World()
     found = brokers(world, 1, stock=True)
     assert "masterBrokerId" not in fields(found[0].register())

@@ -141,7 +141,7 @@ def test_a_bad_filter_does_not_compile() -> None:
         compile_filter("a >")
 
 
-# The slow model: trees of tuples, printed with every bracket, judged by rules written anew.
+# The slow model: trees of tuples, printed with every bracket, judged by a second set of rules.
 
 
 class _Abandoned(Exception):

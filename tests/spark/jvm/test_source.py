@@ -215,7 +215,7 @@ def test_a_stream_reads_in_limits_and_publishes_where_it_is(
     spark.streams.removeListener(listener)
     listener.close()
 
-    anew = r"(?s)created\s+again|This\s+query\s+read\s+it\s+before"
+    refusal = r"(?s)created\s+again|This\s+query\s+read\s+it\s+before"
     with Stream(
         spark, namesrv, topic, checkpoint, until_now=False, failoverTimeoutMs="1s", **options
     ) as third:
@@ -223,7 +223,7 @@ def test_a_stream_reads_in_limits_and_publishes_where_it_is(
         wait_until(lambda: len(third.numbers) == 5, 60, "the query under way")
         topics.delete(namesrv, topic)
         topics.fill(namesrv, topic, 10, 3)
-        with pytest.raises(Exception, match=anew):
+        with pytest.raises(Exception, match=refusal):
             third.finish()
     assert third.numbers == list(range(110, 115))
     options |= {"failOnDataLoss": False, "failoverTimeoutMs": "1s"}

@@ -515,9 +515,9 @@ class Producer(Closing):
             now = self.instance.clock.now_ms()
             for address, awaited in list(self._awaited.items()):
                 if awaited.is_silent(now, SILENCE_MS):
-                    await self._ask_anew(address, awaited.topic)
+                    await self._drop_unless_master(address, awaited.topic)
 
-    async def _ask_anew(self, address: str, topic: str) -> None:
+    async def _drop_unless_master(self, address: str, topic: str) -> None:
         with suppress(NotReachable, NotFound, Refused):
             await self.instance.refresh(topic)
         if address not in self.instance.routes.masters():

@@ -1,4 +1,4 @@
-"""S34 (rocketmq#7724, #8479): a topic is deleted and made anew while messages of it are pending.
+"""S34 (rocketmq#7724, #8479): a topic is recreated while messages of it are pending.
 
 Some are delayed, half, popped and not acknowledged, or just being popped, when an operator deletes
 their topic and makes it again; the master may die afterwards. Expected: everything that waited is
@@ -17,7 +17,7 @@ from sim.kernel.host import Host
 from sim.kernel.workload import QUEUES
 from sim.kernel.world import MS
 from sim.scenarios.later_story import LaterStory
-from sim.scenarios.recreated_topic import ANEW, CONSUMERS, AnewClient, MadeAnew
+from sim.scenarios.recreated_topic import CONSUMERS, RECREATED, RecreatedTopic, RecreatedTopicClient
 from sim.scenarios.script import Missed, Step
 from sim.secondary.secondary_broker import SecondaryBroker
 
@@ -36,14 +36,14 @@ class Story(LaterStory):
         self.copy_behind = sizes.choice((4, 20_000))
 
     def checkers(self) -> list[Checker]:
-        self.anew = MadeAnew()
-        return [*super().checkers(), self.anew]
+        self.recreated = RecreatedTopic()
+        return [*super().checkers(), self.recreated]
 
     def make_client(self, host: Host) -> Client:
-        return AnewClient(self, host)
+        return RecreatedTopicClient(self, host)
 
     def script(self) -> Iterator[Step]:
-        chance, book = self.world.streams["story"], self.anew
+        chance, book = self.world.streams["story"], self.recreated
         yield lambda: len(self.members()) == 3
         self.lead(self.client())
         made: list[bool] = []
@@ -53,11 +53,11 @@ class Story(LaterStory):
             book.generation += 1
             sends = chance.randint(6, 16)
             for _ in range(sends):
-                self.at_client(lambda: self.client().send_anew(chance.choice(KINDS)))
+                self.at_client(lambda: self.client().send_to_recreated(chance.choice(KINDS)))
                 yield chance.randrange(20) * MS
             yield lambda n=book.generation: len(book.lasting) >= 4  # type: ignore[misc]
             for _ in range(chance.randint(1, 3)):
-                self.at_client(lambda: self.client().pop_anew())
+                self.at_client(lambda: self.client().pop_recreated())
                 yield chance.randrange(60) * MS
             made.clear()
             self.at_client(lambda: self.client().delete(partial(made.append, True)))
@@ -68,7 +68,7 @@ class Story(LaterStory):
             yield lambda: bool(made)
         book.generation += 1
         for _ in range(12):
-            self.at_client(lambda: self.client().send_anew(chance.choice(KINDS)))
+            self.at_client(lambda: self.client().send_to_recreated(chance.choice(KINDS)))
             yield chance.randrange(10) * MS
         yield lambda: len(book.lasting) >= 6
         if chance.randrange(2):
@@ -80,14 +80,14 @@ class Story(LaterStory):
             yield lambda: len(self.group().members) == 3
         yield self.noise(100, 500)
 
-    def client(self) -> AnewClient:
+    def client(self) -> RecreatedTopicClient:
         process = self.clients[0].process
-        if not isinstance(process, AnewClient):
+        if not isinstance(process, RecreatedTopicClient):
             raise Missed
         return process
 
     def at_client(self, act) -> None:  # type: ignore[no-untyped-def]
-        self.world.after(0, "anew", act, self.clients[0])
+        self.world.after(0, "again", act, self.clients[0])
 
     # After the story ----------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class Story(LaterStory):
         host, world = self.clients[0], self.world
 
         def act() -> None:
-            self.client().pop_anew()
+            self.client().pop_recreated()
             world.after(50 * MS, "drain", act, host)
 
         world.after(0, "drain", act, host)
@@ -104,19 +104,21 @@ class Story(LaterStory):
     def is_calm(self) -> bool:
         return (
             super().is_calm()
-            and not self.anew.waiting
-            and all(self.all_popped_anew(broker) for broker in self.masters())
+            and not self.recreated.waiting
+            and all(self.all_recreated_popped(broker) for broker in self.masters())
         )
 
-    def all_popped_anew(self, broker: SecondaryBroker) -> bool:
+    def all_recreated_popped(self, broker: SecondaryBroker) -> bool:
         """The group stands at the end of the new topic and of its retries."""
         owned = broker.owned
         return all(
             owned.store.queue_bounds(topic, queue)[1]
             <= max(0, owned.offsets.get(CONSUMERS, topic, queue))
-            for topic in (retry_topic_of(ANEW, CONSUMERS, m) for m in (NORMAL, RETRY_V1, RETRY_V2))
+            for topic in (
+                retry_topic_of(RECREATED, CONSUMERS, m) for m in (NORMAL, RETRY_V1, RETRY_V2)
+            )
             for queue in range(QUEUES)
         )
 
     def text(self) -> str:
-        return f"{super().text()}, of {ANEW} {sorted(self.anew.waiting)}"
+        return f"{super().text()}, of {RECREATED} {sorted(self.recreated.waiting)}"
