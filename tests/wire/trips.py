@@ -1,5 +1,6 @@
 """Values of any header or body type, and what the tests of all families do with them."""
 
+import functools
 import inspect
 from types import ModuleType
 from typing import Any
@@ -34,6 +35,7 @@ def body_classes(module: ModuleType) -> list[type[Body]]:
     ]
 
 
+@functools.cache
 def values(cls: type[Any], text: st.SearchStrategy[str] = TEXT) -> st.SearchStrategy[Any]:
     """Any `cls`, optional fields there or not."""
     return _of(msgspec.inspect.type_info(cls), text)
