@@ -29,7 +29,7 @@ def test_each_change_of_the_leader_is_one_line(caplog: pytest.LogCaptureFixture)
     assert caplog.messages.count("controller n0 (10.9.0.0:9878) leads in term 1") == 2
     world.stop("n0")
     world.run(5_000)
-    assert caplog.messages.count("no controller is known to lead, as of term 1") >= 1
+    assert caplog.messages.count("no leader is known in term 1") >= 1
     assert caplog.messages.count("this controller, n1, leads the group in term 2") == 1
     count = len(caplog.messages)
     world.run(5_000)

@@ -52,7 +52,7 @@ def command(
     They listen on loopback, at RocketMQ's ports or, if one is taken, the next free block.
     Configuration, data and logs are in ./.epochmq; its *.properties are yours to edit.
     With --replicas 3, `epochmq chaos kill master` shows a failover; with --acting-master a slave
-    that stands in for it.
+    becomes the acting master.
     """
     ctx.obj = directory or Path(DEV_DIRECTORY)
     if ctx.invoked_subcommand is not None:

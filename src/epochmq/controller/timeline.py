@@ -115,7 +115,7 @@ class GroupWatch:
 
     def _tell_leader(self, raft: RaftNode) -> None:
         if self._leader is None:
-            log.info("no controller is known to lead, as of term %d", raft.term)
+            log.info("no leader is known in term %d", raft.term)
         elif self._leader == self._own_id:
             log.info("this controller, %s, leads the group in term %d", self._own_id, raft.term)
         else:

@@ -178,7 +178,7 @@ class NameServer:
         try:
             await self._peers.oneway(addr, told, NOTICE_TIMEOUT_MS)
         except NotReachable as error:
-            log.info("broker %s was not told of its group's smallest id: %s", addr, error)
+            log.info("broker %s could not be notified of its group's smallest id: %s", addr, error)
 
 
 @dataclass(frozen=True, slots=True)

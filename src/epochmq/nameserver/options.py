@@ -96,7 +96,7 @@ class NamesrvOptions(TlsOptions):
     )
     enable_controller_in_namesrv: bool = option(
         False,
-        "Run a controller in this process too; its options stand in the same file. It shares this "
+        "Run a controller in this process too; its options are in the same file. It shares this "
         "port when controllerDLegerPeers names it, and has its own otherwise.",
     )
     use_uvloop: bool = option(True, "Run on uvloop where it is installed.")

@@ -60,11 +60,11 @@ def test_somebody_stands_in_without_controllers() -> None:
     before, during = (replace(VIEW, groups=(group,)) for group in (whole, acting))
     assert said(before, during) == [
         "broker-a: master a:1 -> none",
-        "broker-a: b:1 stands in for the master",
+        "broker-a: b:1 is acting master",
     ]
     assert said(during, before) == [
         "broker-a: master none -> a:1",
-        "broker-a: b:1 stands in no more",
+        "broker-a: b:1 is not acting master any more",
         "broker-a: a:1 is new",
     ]
 

@@ -42,7 +42,7 @@ def test_who_acts_for_whom_and_what_is_still_to_be_handed_over() -> None:
     (row,) = rows(view)
     assert (row["role"], row["backlog"]) == ("acting master", 12)
     text = drawn(view, TopTimeline())
-    assert "broker-a  no master, b:1 stands in for it" in text
+    assert "broker-a  no master, b:1 is acting master" in text
     assert "12" in text
     assert "broker-a  no master" in drawn(
         replace(view, groups=(replace(acting, replicas=(B,)),)), TopTimeline()

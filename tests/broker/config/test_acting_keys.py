@@ -44,7 +44,7 @@ def test_the_operators_page_has_every_option_of_the_mode_with_its_default() -> N
         ("slaveReadEnable", broker.slave_read_enable),
     ):
         defaults[name] = field
-    mode = page.split("### A slave stands in for its master")[1].split("\n#### ")[0]
+    mode = page.split("### Slave acting master")[1].split("\n#### ")[0]
     for name, default in defaults.items():
         assert f"| `{name}` | {str(default).lower()} | " in mode
 

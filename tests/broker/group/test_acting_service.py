@@ -389,7 +389,7 @@ async def test_a_master_that_nobody_hears_says_that_a_slave_may_stand_in(
     group.brokers.append(master)
     await until(lambda: master.node.serving.role is Role.MASTER)
     await group.namesrv.stop()
-    await until(lambda: "a slave stands in, and both deliver" in caplog.text)
+    await until(lambda: "a slave becomes acting master, and both deliver" in caplog.text)
     assert member(master).figures()["epochmqNameServersSaid"] == "failed=1"
     assert master.node.serving.delivers
 

@@ -177,7 +177,7 @@ def test_a_commit_that_finds_no_room(
     harness.node.offsets.drop_group("G", harness.clock.wall)
     monkeypatch.setattr(limits, "OFFSET_ROWS_MAX", 0)
     harness.ack(one)
-    assert "is not kept" in caplog.text
+    assert "is not stored" in caplog.text
 
 
 def test_the_next_deadline_is_the_earliest() -> None:

@@ -467,7 +467,7 @@ def test_a_table_of_offsets_that_is_full_holds_the_progress(
     harness.ack(one)
     monkeypatch.setattr(limits, "OFFSET_ROWS_MAX", 1)
     harness.tick()
-    assert "is not kept" in caplog.text
+    assert "is not stored" in caplog.text
     monkeypatch.undo()
     harness.tick()
     assert max(progress(harness)) == 1

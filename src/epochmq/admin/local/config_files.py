@@ -204,8 +204,8 @@ minInSyncReplicas={minimum}
 _IN_ACTING_GROUP = """brokerId={number}
 brokerRole={role}
 
-# The slave stands in for a master that is gone: clients read from it, and what it has to write for
-# them it hands over to another group's master (RIP-32). RocketMQ's defaults leave all this off.
+# The slave becomes acting master when the master is gone (RIP-32): clients read from it, and it
+# forwards to another group's master what it has to write. RocketMQ's defaults leave all this off.
 enableSlaveActingMaster=true
 slaveReadEnable=true
 enableRemoteEscape=true

@@ -124,5 +124,5 @@ def _acting_changes(old: BrokerGroupView, new: BrokerGroupView) -> list[str]:
     was, now = (group.acting.address if group.acting else None for group in (old, new))
     if was == now:
         return []
-    ended = [f"{new.name}: {was} stands in no more"] if was else []
-    return ended + ([f"{new.name}: {now} stands in for the master"] if now else [])
+    ended = [f"{new.name}: {was} is not acting master any more"] if was else []
+    return ended + ([f"{new.name}: {now} is acting master"] if now else [])

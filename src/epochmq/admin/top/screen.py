@@ -90,7 +90,7 @@ def _table(group: BrokerGroupView) -> "RenderableType":
 
 def _title(group: BrokerGroupView) -> str:
     if group.acting is not None:
-        return f"{group.name}  no master, {group.acting.address} stands in for it"
+        return f"{group.name}  no master, {group.acting.address} is acting master"
     if not group.set_epoch:
         return group.name if group.master else f"{group.name}  no master"
     in_sync = sum(bool(replica.in_sync) for replica in group.replicas)

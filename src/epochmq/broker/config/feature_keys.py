@@ -191,9 +191,9 @@ class PopKeys:
 
 @dataclass(frozen=True, kw_only=True)
 class ActingKeys:
-    # A slave stands in for its master, without controllers.
+    # Slave acting master (RIP-32), without controllers.
     enable_slave_acting_master: bool = option(
-        False, "The slave with the smallest id stands in while the group has no master (RIP-32)."
+        False, "The slave with the smallest id is acting master while the group has none (RIP-32)."
     )
     compatible_with_old_name_srv: bool = option(
         True, "Ask and tell name servers by requests that those of RocketMQ 4 know as well."
@@ -238,7 +238,7 @@ def acting_warnings(keys: ActingKeys, *, is_slave: bool, slave_read: bool) -> li
     if is_slave and not slave_read:
         lines.append(
             "enableSlaveActingMaster with slaveReadEnable=false: nobody can read here while this"
-            " broker stands in for its master; set slaveReadEnable=true"
+            " broker is acting master; set slaveReadEnable=true"
         )
     return lines
 
@@ -249,20 +249,20 @@ def acting_warnings(keys: ActingKeys, *, is_slave: bool, slave_read: bool) -> li
 
 @dataclass(frozen=True, kw_only=True)
 class EscapeKeys:
-    # What a slave that stands in for its master moves on.
+    # What the acting master forwards to other groups.
     enable_remote_escape: bool = option(
         False,
-        "A slave that stands in hands delayed, timed, transactional and popped messages over to"
-        " masters of other groups of its cluster.",
+        "The acting master forwards delayed, timed, transactional and popped messages to masters"
+        " of other groups of its cluster.",
     )
 
 
-def escape_warnings(keys: EscapeKeys, *, stands_in: bool) -> list[str]:
+def escape_warnings(keys: EscapeKeys, *, acts: bool) -> list[str]:
     """Return the settings that make acting useless on this broker, one line each (H12)."""
-    if not stands_in or keys.enable_remote_escape:
+    if not acts or keys.enable_remote_escape:
         return []
     return [
-        "enableSlaveActingMaster with enableRemoteEscape=false: while this broker stands in for its"
+        "enableSlaveActingMaster with enableRemoteEscape=false: while this broker is acting"
         " master, delayed, timed and transactional messages wait and pops are refused, unless"
         " another master is in the same process; set enableRemoteEscape=true"
     ]

@@ -127,7 +127,7 @@ class TimerDriver:
                     self._follow_back(wall)
                 return
             if delivers and not self.core.flying and self._is_out_of_reach(wall):
-                log.warning("the timer stood at %d, too far back for its wheel", self.core.read_ms)
+                log.warning("the timer's position %d is older than its wheel", self.core.read_ms)
                 self.core.skip_to(wall)
                 self.rebuild()
             if not self.stop_enqueue:
@@ -220,7 +220,9 @@ class TimerDriver:
             is_whole = self.core.keep_older(self._holds)
             high = max(self._store.queue_bounds(TIMER_TOPIC, 0)[1], 0)
             if not self.core.start_delivery(wall, high):
-                log.error("the timer topic ends at %d, before what hung on the wheel", high)
+                log.error(
+                    "the timer topic ends at %d, before messages that the timer wheel has", high
+                )
                 self.rebuild()
             elif not is_whole:
                 log.warning("the log was cut since the clock went back: the timer wheel is rebuilt")

@@ -148,9 +148,9 @@ class EscapeService:
         command = request(RequestCode.UPDATE_AND_CREATE_TOPIC, creation(config))
         try:
             answer = await self._peers.invoke(address, command, SEND_TIMEOUT_MS)
-            log.info("topic %s made at %s: %s", config.topic_name, address, answer.code)
+            log.info("topic %s is created at %s: %s", config.topic_name, address, answer.code)
         except NotReachable as error:
-            log.info("topic %s cannot be made: %s", config.topic_name, error)
+            log.info("topic %s cannot be created: %s", config.topic_name, error)
         self.core.masters.look_again(self._node.clock.now_ms())
         self._soon()
 
@@ -159,11 +159,11 @@ class EscapeService:
     def tick(self, now: int) -> None:
         """Send the messages and the questions that are due; each runs as a task."""
         rights = self._node.serving.rights
-        stands_in = rights.secondary and not rights.writable
+        acts = rights.secondary and not rights.writable
         core = self.core
-        if core.active and not stands_in:
+        if core.active and not acts:
             core.stop()
-        core.active = stands_in and self._remote
+        core.active = acts and self._remote
         if self._stopped:
             return
         for send in core.sends(now):
@@ -224,13 +224,17 @@ class EscapeService:
             async with asyncio.timeout(ASK_TIMEOUT_MS / 1000):
                 peer = await self._peers.get(send.address)
         except (NotReachable, TimeoutError) as error:
-            log.info("cannot escape to %s (%s): %s", send.name, send.address, error)
+            log.info("cannot forward to %s (%s): %s", send.name, send.address, error)
             return SendOutcome.UNREACHED
         command = forward_request(send.forward_item.item, self._group)
         try:
             answer = await peer.invoke(command, SEND_TIMEOUT_MS)
         except EpochError as error:
-            log.warning("escape to %s: nobody knows whether it is stored: %s", send.name, error)
+            log.warning(
+                "forwarding to %s: it is not known whether the message is stored: %s",
+                send.name,
+                error,
+            )
             return SendOutcome.LOST
         verdict = self._judge(send, answer)
         if verdict is SendOutcome.HELD:
@@ -303,7 +307,7 @@ class EscapeService:
             else:
                 masters.topic_failed(topic, now)
         except EpochError as error:
-            log.info("the route of %s is none: %s", topic, error)
+            log.info("there is no route of %s: %s", topic, error)
             masters.topic_failed(topic, now)
         self._soon()
 

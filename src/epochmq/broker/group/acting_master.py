@@ -268,7 +268,7 @@ class Acting:
         """
         if self._leads:
             stood_in = answer is not None and (answer.ext or {}).get("stoodIn") == "true"
-            why = f"the member at {probe.address} stood in for this master"
+            why = f"the member at {probe.address} was acting master"
             return self._return(why, now, probe.address) if stood_in else []
         self._probing = False
         if probe.address != self.view.known.get(MASTER_ID):
@@ -331,7 +331,8 @@ class Acting:
             return []
         if not self.ready:
             return self._say(
-                "", "this slave may not stand in: it never copied all its master's tables"
+                "",
+                "this slave may not become acting master: it never copied all its master's tables",
             )
         if self._sure_since is None:
             self._sure_since = self._probe_at = now
@@ -369,8 +370,8 @@ class Acting:
             return []
         text = (
             "no majority of the name servers names this master, and no slave copies its log: if"
-            " only it is cut off, a slave stands in, and both deliver delayed, transactional and"
-            " popped messages"
+            " only it is cut off, a slave becomes acting master, and both deliver delayed,"
+            " transactional and popped messages"
         )
         return self._say(UNSEEN, text)
 

@@ -56,11 +56,13 @@ class ActingProgressFetch:
         try:
             if await self._stood_in(address):
                 await pull_tables(self._node, self._peers, self._merge, address)
-                log.info("took over from %s what it did for the master", address)
+                log.info("the progress that %s made for the master is taken over", address)
         except (EpochError, msgspec.ValidationError, ValueError, TypeError) as error:
-            log.warning("what %s did for the master is not known here: %s", address, error)
+            log.warning(
+                "the progress that %s made for the master cannot be read: %s", address, error
+            )
         except Exception:
-            log.exception("what %s did for the master is not known here", address)
+            log.exception("the progress that %s made for the master cannot be read", address)
 
     async def _stood_in(self, address: str) -> bool:
         """Return whether it was acting master and the master has not copied its progress since.
@@ -118,9 +120,13 @@ class OffsetsAfterOnline:
             await self._asking.announce(address)
             await self._pull(address)
         except (EpochError, msgspec.ValidationError, ValueError, TypeError) as error:
-            log.warning("what %s did for this master is not taken back yet: %s", address, error)
+            log.warning(
+                "the progress that %s made for this master is not taken back yet: %s",
+                address,
+                error,
+            )
         else:
-            log.info("took back from %s what groups consumed there", address)
+            log.info("the consumer offsets of %s are taken back", address)
 
     async def _pull(self, address: str) -> None:
         answer = await self._asking.ask(address, request(RequestCode.GET_ALL_CONSUMER_OFFSET))

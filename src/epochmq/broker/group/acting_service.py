@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 def _copied_written(error: EnvironmentFault | None) -> None:
     if error is not None:
-        log.error("it cannot be remembered that the tables were copied: %s", error)
+        log.error("it cannot be saved that the tables were copied: %s", error)
 
 
 class ActingService:
@@ -93,7 +93,9 @@ class ActingService:
         if options.broker_id and node.disk.exists(DEBT_FILE):
             self.in_debt = self.core.owes = True
             node.offsets.keep_own()
-            log.info("what was done here for the master is not known to be taken back yet")
+            log.info(
+                "the master may not have taken back yet the progress that this broker made for it"
+            )
 
     def tick(self, now: int) -> None:
         """Run the core and carry out the effects that are due."""
@@ -154,9 +156,11 @@ class ActingService:
             self._writing, self._unwritten = False, self._refused
             self._write_at_ms = self._node.clock.now_ms() + DEBT_AGAIN_MS
             if error is not None and not refused:
-                log.error("it cannot be remembered that the master is owed its progress: %s", error)
+                log.error(
+                    "it cannot be saved that the master needs this broker's progress: %s", error
+                )
             if refused and error is None:
-                log.info("it is remembered that the master is owed its progress")
+                log.info("it is saved that the master needs this broker's progress")
 
         self._node.ports.write_in_background(
             partial(self._node.disk.write_file, DEBT_FILE, MARK), written

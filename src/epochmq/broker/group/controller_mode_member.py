@@ -198,7 +198,7 @@ class ControllerModeMember:
             try:
                 self._carry_out(effect)
             except EnvironmentFault as error:
-                log.error("what must be remembered of the group cannot be saved: %s", error)
+                log.error("the state of the group cannot be saved: %s", error)
         self._heed_lease()
 
     def _carry_out(self, effect: Effect) -> None:
@@ -249,7 +249,7 @@ class ControllerModeMember:
             if not self._saves:
                 self._saved.set()
             if error is not None:
-                log.error("what must be remembered of the group cannot be saved: %s", error)
+                log.error("the state of the group cannot be saved: %s", error)
 
         self._node.ports.write_in_background(write, done)
 
@@ -333,7 +333,9 @@ class ControllerModeMember:
         healed = self._switch.lead(switch, self._clock.wall_ms())
         if healed:
             log.warning("topics that only the log still knew: %s", ", ".join(healed))
-        log.info("master of epoch %d with the set %s", switch.epoch, sorted(switch.members))
+        log.info(
+            "master in epoch %d with the sync-state set %s", switch.epoch, sorted(switch.members)
+        )
 
     async def _follow(self, switch: BecomeFollower) -> None:
         """Stop every other role at once; copy the log only after the metadata was copied (S15)."""

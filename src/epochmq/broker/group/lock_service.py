@@ -167,11 +167,11 @@ class LockVotes:
         try:
             answer = await self._peers.invoke(address, command, VOTE_TIMEOUT_MS)
             if answer.code != ResponseCode.SUCCESS:
-                log.warning("%s gives no votes for locks: %s", address, answer.remark)
+                log.warning("%s does not vote on locks: %s", address, answer.remark)
                 return None
             found = decode_body(LockBatchResponse, answer.body)
         except EpochError as error:
-            log.info("no vote of %s for a lock: %s", address, error)
+            log.info("%s did not vote on a lock: %s", address, error)
             return None
         exact = (answer.ext or {}).get("lockNumber") == str(attempt.number)
         return found.lock_ok_mq_set, exact
@@ -192,7 +192,7 @@ class LockVotes:
         try:
             await self._peers.oneway(address, command, VOTE_TIMEOUT_MS)
         except EpochError as error:
-            log.info("%s was not told of locks given back: %s", address, error)
+            log.info("%s could not be notified of released locks: %s", address, error)
 
     def _next_attempt(self) -> Attempt:
         self._number += 1

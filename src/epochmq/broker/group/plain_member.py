@@ -98,7 +98,7 @@ class LogWatch:
         try:
             trouble = await self._logs.compare(master, own_is_master=False, own_end=self._end)
         except EpochError as error:
-            log.debug("the log of %s cannot be looked at: %s", master, error)
+            log.debug("the log of %s cannot be read: %s", master, error)
             self._seen = -1
             self._due_ms = self._node.clock.now_ms() + LOOK_MS
             return
@@ -117,7 +117,7 @@ class LogWatch:
         if self.trouble:
             await self._replication.become_slave(None)
         elif before:
-            log.info("the log fits that of %s again", master)
+            log.info("the log agrees with the log of %s again", master)
             await self._replication.become_slave(ha_address or None)
 
 
@@ -302,7 +302,7 @@ class PlainMember:
         elif isinstance(change, Cease):
             node.transactions.hand_over(node.clock.now_ms(), node.clock.wall_ms())
             node.serving.change_role(Role.SLAVE)
-            log.warning("no more standing in for the master: %s", change.why)
+            log.warning("not acting master any more: %s", change.why)
         else:
             self.sync.stop()
             node.move_to(replace(node.group_position, master_address=""))
@@ -312,7 +312,7 @@ class PlainMember:
             self._begin_progress()
             node.delivery.clamp()
             node.schedule.look_again()
-            log.warning("standing in for the master: %s", change.why)
+            log.warning("acting master now: %s", change.why)
         self._ask()
 
     def _begin_progress(self) -> None:

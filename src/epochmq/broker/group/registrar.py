@@ -185,7 +185,7 @@ class Registrar:
         try:
             await self._peers.invoke(address, command, UNREGISTER_TIMEOUT_MS)
         except NotReachable as error:
-            log.info("name server %s was not told of the stop: %s", address, error)
+            log.info("name server %s could not be notified of the stop: %s", address, error)
 
     # What happens ----------------------------------------------------------------------------
 

@@ -311,7 +311,9 @@ class PopState:
         try:
             self._offsets.commit(*key, offset, wall)
         except Refused as error:
-            log.error("the offset of %s in %s is not kept: %s", key.group, key.topic, error.remark)
+            log.error(
+                "the offset of %s in %s is not stored: %s", key.group, key.topic, error.remark
+            )
 
     def _write(self, slot: BufferSlot, now: int, wall: int) -> None:
         self.driver.given(slot.check_point.key, slot.until_ms)

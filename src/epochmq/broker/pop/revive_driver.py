@@ -285,7 +285,7 @@ class ReviveDriver:
             elif found is not None:
                 core.add_acks(found.key, found.offsets)
             else:
-                log.error("revive queue: record %d says nothing", core.position)
+                log.error("revive queue: record %d cannot be decoded", core.position)
             at += size
 
     # Delivering ------------------------------------------------------------------------------
@@ -441,7 +441,9 @@ class ReviveDriver:
             try:
                 self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, last, wall)
             except Refused as error:
-                log.error("the progress of revive queue %d is not kept: %s", queue_id, error.remark)
+                log.error(
+                    "the progress of revive queue %d is not stored: %s", queue_id, error.remark
+                )
 
 
 def _again(message: StoredMessage, check_point: CheckPoint, topic: str) -> Draft:

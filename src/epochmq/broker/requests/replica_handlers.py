@@ -38,11 +38,11 @@ def handle_exchange(node: BrokerContext, command: Command, session: Session, now
     if not node.serving.is_master:
         owes = node.replica is not None and node.replica.owes_progress
         stood_in = owes and node.serving.rights.registers
-        stands_in = node.serving.role is Role.ACTING_MASTER
-        if stands_in and node.replica is not None:
+        is_acting = node.serving.role is Role.ACTING_MASTER
+        if is_acting and node.replica is not None:
             node.replica.hint()
         answer = ExchangeHAInfoAnswer(
-            node.master_flush_offset, stoodIn=stood_in or None, standsIn=stands_in or None
+            node.master_flush_offset, stoodIn=stood_in or None, standsIn=is_acting or None
         )
         return Reply(header=answer)
     if node.replica is not None:

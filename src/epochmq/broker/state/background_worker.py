@@ -40,7 +40,7 @@ class BackgroundWorker:
         try:
             result: T | None = await self._thread.run(call)
         except Exception as error:
-            log.error("work beside the loop failed: %s", error, exc_info=error)
+            log.error("work in the background thread failed: %s", error, exc_info=error)
             result = None
         if not self._closed:
             done(result)

@@ -36,8 +36,8 @@ HELD_MS = 2_500
 """How long (ms) a request waits for its half message; clients wait 3 s for the answer."""
 
 _AWAY = (
-    "it is not known here how the transaction ends: the slave that stood in handed it over to a"
-    " master of another group, and that asks its producer"
+    "it is not known here how the transaction ends: the acting master forwarded it to a"
+    " master of another group, and that master asks its producer"
 )
 
 log = logging.getLogger(__name__)

@@ -89,7 +89,7 @@ class Concurrent:
                     message, owned.queue.broker_name, BY_BROKER, member.options.max_reconsume_times
                 )
             except EpochError as error:
-                log.warning("send back of %s: %s", message.msg_id, error)
+                log.warning("cannot send back %s: %s", message.msg_id, error)
                 message.reconsume_times += 1
                 failed.append(message)
         return failed
@@ -180,7 +180,7 @@ class Ordered:
         try:
             await self._member.calls.send_back(message, owned.queue.broker_name, DEAD_LETTER, limit)
         except EpochError as error:
-            log.warning("dead letter of %s: %s", message.msg_id, error)
+            log.warning("cannot write the dead letter of %s: %s", message.msg_id, error)
             return False
         return True
 

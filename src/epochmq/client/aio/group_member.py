@@ -229,7 +229,7 @@ class GroupMember:
             try:
                 await self.calls.unlock(queue.broker_name, [queue])
             except NotReachable as error:
-                log.info("unlock of %s: %s", queue, error)
+                log.info("cannot unlock %s: %s", queue, error)
 
     async def _finished(self, owned: Owned) -> None:
         """Wait for the running listener of the queue; else the next member would get its message as
@@ -296,7 +296,7 @@ class GroupMember:
         try:
             await self.instance.refresh(topic)
         except NotFound:
-            log.info("topic %s is not there yet", topic)
+            log.info("topic %s does not exist yet", topic)
 
     async def _note_start(self, topic: str) -> None:
         """Note where the queues of `topic` end: a new group with start "last" begins there.
@@ -413,7 +413,7 @@ class GroupMember:
                     level = logging.ERROR if failures == 1 else logging.INFO
                     log.log(level, "pull of %s: %s; asking again", owned.queue, error)
                 else:
-                    log.info("pull of %s: %s", owned.queue, error)
+                    log.info("cannot pull from %s: %s", owned.queue, error)
                 first_ms = consumer_state.RETRY_AFTER_ERROR_MS
                 pause_ms = delay_ms(failures, self.instance.rng, first_ms=first_ms)
                 await asyncio.sleep(pause_ms / 1_000)
@@ -487,7 +487,7 @@ class GroupMember:
             try:
                 await self.calls.commit(queue, offset)
             except EpochError as error:
-                log.info("commit of %s: %s", queue, error)
+                log.info("cannot commit offsets of %s: %s", queue, error)
                 self.offsets.not_saved(queue, offset)
 
     async def _locks(self) -> None:
@@ -506,7 +506,7 @@ class GroupMember:
         try:
             held = await self.calls.lock(broker_name, queues)
         except EpochError as error:
-            log.info("locks at %s: %s", broker_name, error)
+            log.info("cannot lock queues at %s: %s", broker_name, error)
             for topic in {queue.topic for queue in queues}:
                 self.instance.routes.expire(topic)
                 await self._try_refresh(topic)

@@ -165,7 +165,7 @@ class Instance:
                 command = request(RequestCode.UNREGISTER_CLIENT, header)
                 await self.peers.invoke(address, command, CALL_TIMEOUT_MS)
             except EpochError as error:
-                log.debug("leaving %s: %s", address, error)
+                log.debug("cannot unregister from %s: %s", address, error)
         self._refreshing.cancel()
         await self.peers.close()
 

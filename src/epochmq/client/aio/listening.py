@@ -78,7 +78,7 @@ async def call_listener(listener: CallListener, messages: Sequence[StoredMessage
         return await listener(messages)
     except asyncio.CancelledError:
         if task is not None and task.cancelling() > cancels:
-            log.warning("the listener was cancelled; %s comes again", messages[0].msg_id)
+            log.warning("the listener was cancelled; %s is delivered again", messages[0].msg_id)
             raise
         log.exception("the listener ended in CancelledError on %s", messages[0].msg_id)
     except (KeyboardInterrupt, SystemExit) as error:

@@ -153,7 +153,11 @@ class PopCalls:
         """
         sound = is_sound(message)
         if not sound:
-            log.error("popped by %s: %s", self._group, CorruptMessage(message, "", 0))
+            log.error(
+                "cannot decode messages popped by %s: %s",
+                self._group,
+                CorruptMessage(message, "", 0),
+            )
         return sound
 
     async def ack(self, topic: str, handle: PopHandle) -> None:

@@ -77,10 +77,10 @@ class Acker:
                 except NotReachable as error:
                     batch, again = self._split(batch)
                     waiting[:0] = again
-                    log.info("acks to %s: %s", broker_name, error)
+                    log.info("acknowledgements to %s failed: %s", broker_name, error)
                     await asyncio.sleep(RETRY_MS / 1_000)
                 except EpochError as error:
-                    log.warning("acks to %s: %s", broker_name, error)
+                    log.warning("acknowledgements to %s failed: %s", broker_name, error)
                 for ack in batch:
                     ack.done()
         finally:
@@ -118,14 +118,14 @@ class Fates:
         try:
             await self._calls.ack(taken.topic, taken.handle)
         except EpochError as error:
-            log.info("ack of %s: %s", taken.message.msg_id, error)
+            log.info("cannot acknowledge %s: %s", taken.message.msg_id, error)
 
     async def hide(self, taken: HeldMessage, invisible_ms: int) -> None:
         """Hide a message for `invisible_ms`. On failure its present invisible time stays."""
         try:
             await self._calls.change_invisible(taken.topic, taken.handle, invisible_ms)
         except EpochError as error:
-            log.info("invisible time of %s: %s", taken.message.msg_id, error)
+            log.info("cannot change the invisible time of %s: %s", taken.message.msg_id, error)
 
     def is_late(self, taken: HeldMessage) -> bool:
         """Whether the invisible time is over, so that another member may have the message."""
@@ -142,7 +142,7 @@ class Fates:
             name = taken.handle.broker_name
             await self._dead_letters.send_back(message, name, DEAD_LETTER, limit)
         except EpochError as error:
-            log.warning("dead letter of %s: %s", message.msg_id, error)
+            log.warning("cannot write the dead letter of %s: %s", message.msg_id, error)
             return False
         return True
 
@@ -193,7 +193,10 @@ class PopConcurrent:
             return
         result = await call_listener(self._listener, [taken.message])
         if fates.is_late(taken):
-            log.warning("%s was handled for too long; it comes again", taken.message.msg_id)
+            log.warning(
+                "%s was handled for longer than its invisible time; it is delivered again",
+                taken.message.msg_id,
+            )
             taken.share.let_go()
         elif result is ConsumeResult.SUCCESS or await fates.gave_up(taken):
             fates.done(taken)

@@ -205,7 +205,7 @@ class PopMember:
             try:
                 went_well = await self._share_topic(topic)
             except (NotReachable, Refused, NotFound) as error:
-                log.info("share of %s: %s", topic, error)
+                log.info("cannot get the assignment of %s: %s", topic, error)
                 went_well = False
             if topic == self._retries:
                 self._knows_retries = went_well
@@ -232,7 +232,7 @@ class PopMember:
         try:
             await self.instance.refresh(topic)
         except NotFound:
-            log.info("topic %s is not there yet", topic)
+            log.info("topic %s does not exist yet", topic)
 
     async def _rounds(self) -> None:
         while not self.is_stopping:
@@ -286,7 +286,7 @@ class PopMember:
             try:
                 await self._pop_once(share)
             except EpochError as error:
-                log.info("pop of %s: %s", share.queue, error)
+                log.info("cannot pop from %s: %s", share.queue, error)
                 self.instance.routes.expire(share.queue.topic)
                 await asyncio.sleep(pop_state.FULL_PAUSE_MS / 1_000)
                 self._share_now.set()
@@ -332,7 +332,7 @@ class PopMember:
                 handle = handle_of(message)
                 await self.calls.change_invisible(topic, handle, pop_state.GIVE_BACK_MS)
             except EpochError as error:
-                log.info("%s is not given back: %s", message.msg_id, error)
+                log.info("cannot return %s to the queue: %s", message.msg_id, error)
 
     async def _sorted(
         self, share: Share, data: SubscriptionData, popped: Popped
@@ -355,5 +355,5 @@ class PopMember:
             try:
                 await self.calls.ack_all(data.topic, share.queue.broker_name, unwanted)
             except EpochError as error:
-                log.info("acks of unwanted messages: %s", error)
+                log.info("cannot acknowledge messages without a wanted tag: %s", error)
         return taken

@@ -281,7 +281,9 @@ class TransactionProducer(Producer):
                 break
             await asyncio.sleep(pause_ms / 1_000)
         log.warning(
-            "the end of transaction %s was not taken, the broker will ask: %s", sent.msg_id, problem
+            "the broker did not accept the end of transaction %s and will check it: %s",
+            sent.msg_id,
+            problem,
         )
         return False
 
@@ -309,7 +311,11 @@ class TransactionProducer(Producer):
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            log.warning("check of %s failed, the broker asks again: %r", message.msg_id, error)
+            log.warning(
+                "the check of transaction %s failed, the broker repeats it: %r",
+                message.msg_id,
+                error,
+            )
             return
         finally:
             self._checking -= 1

@@ -190,14 +190,16 @@ class Controller:
             log.warning("controller %s is of a version that proves nothing: believed", sender)
         elif answer.code != ResponseCode.SUCCESS:
             self._raft_sessions.forget(session.id)
-            log.warning("%s: connection cut: it is not controller %s's", session.peer, sender)
+            log.warning(
+                "%s: connection closed: the peer is not controller %s", session.peer, sender
+            )
             session.close(f"this connection is not controller {sender}'s")
             return
         try:
             for data in self._raft_sessions.prove(session.id):
                 self._deliver(sender, data)
         except PeerError as error:
-            log.warning("%s: connection cut: %s", session.peer, error)
+            log.warning("%s: connection closed: %s", session.peer, error)
             session.close(str(error))
 
     def _answer_link(self, command: Command, session: Session, now: int) -> Reply:
@@ -300,7 +302,7 @@ class Controller:
             else:
                 await self._peers.oneway(notice.address, notice.command, NOTIFY_TIMEOUT_MS)
         except NotReachable as error:
-            log.info("broker %s was not told of its role: %s", notice.address, error)
+            log.info("broker %s could not be notified of its role: %s", notice.address, error)
         if notice.acknowledged:
             self.node.notified(notice.ticket, acknowledged, self._now())
             self._soon()
