@@ -57,6 +57,35 @@ def test_bounds_times_and_groups_on_both_brokers(peer: Peer, topic: str) -> None
     asyncio.run(main())
 
 
+def test_first_offsets_of_a_group_do_not_replace_each_other(
+    cluster: EpochCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RocketMQ's broker creates the table of a group without a lock; all offsets are kept."""
+    queues = topics.fill(cluster.namesrv_addr, topic, 8, 4)
+    tables: dict[str, dict[int, int]] = {}
+
+    async def commit_at(
+        _admin: Admin, _address: str, group: str, queue: MessageQueue, offset: int
+    ) -> None:
+        key = f"{queue.topic}@{group}"
+        table = tables.get(key)
+        await asyncio.sleep(0)  # other requests run here
+        if table is None:
+            table = tables[key] = {}
+        table[queue.queue_id] = offset
+
+    monkeypatch.setattr(Admin, "commit_at", commit_at)
+
+    async def main() -> None:
+        async with Admin(cluster.namesrv_addr) as admin:
+            calls = SparkClusterCalls(admin, Retries(admin, 10_000))
+            await calls.bounds(topic)
+            await calls.commit("G", dict.fromkeys(queues, 7))
+
+    asyncio.run(main())
+    assert tables == {f"{topic}@G": {queue.queue_id: 7 for queue in queues}}
+
+
 def test_a_queue_that_may_not_be_read_is_left_out(cluster: EpochCluster, topic: str) -> None:
     from epochmq.model.topic import TopicConfig
 

@@ -106,7 +106,20 @@ class SparkClusterCalls:
         return await self._retries.ask(f"asking for {group}'s offset", work, queue.topic)
 
     async def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        await asyncio.gather(*(self._commit(group, *each) for each in offsets.items()))
+        shares: dict[tuple[str, str], list[tuple[MessageQueue, int]]] = {}
+        for queue, offset in offsets.items():
+            shares.setdefault((queue.broker_name, queue.topic), []).append((queue, offset))
+        await asyncio.gather(*(self._commit_share(group, share) for share in shares.values()))
+
+    async def _commit_share(self, group: str, share: Sequence[tuple[MessageQueue, int]]) -> None:
+        """Commit the offsets of one topic's queues at one broker, the first of them alone.
+
+        RocketMQ's broker creates the table of a group and topic with its first offset. Of two first
+        offsets that arrive together it loses one.
+        """
+        first, *others = share
+        await self._commit(group, *first)
+        await asyncio.gather(*(self._commit(group, *each) for each in others))
 
     async def _commit(self, group: str, queue: MessageQueue, offset: int) -> None:
         async def work() -> None:
