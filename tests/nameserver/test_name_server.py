@@ -134,7 +134,7 @@ async def test_a_member_that_cannot_be_told_is_only_logged(
         peer = await Peer.connect(addr)
         await peer.invoke(registration(1, "127.0.0.1:1", enableActingMaster="true"), 5_000)
         await peer.invoke(registration(0, "127.0.0.1:2", enableActingMaster="true"), 5_000)
-        await until(lambda: "127.0.0.1:1 was not told" in caplog.text)
+        await until(lambda: "127.0.0.1:1 could not be notified" in caplog.text)
         peer.close()
         await peer.closed.wait()
 

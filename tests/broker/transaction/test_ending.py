@@ -201,10 +201,10 @@ def test_one_that_may_have_been_handed_over_is_said_so(acts: bool) -> None:
     said = harness.client().ask(end(answer))
     assert said.code == ResponseCode.SYSTEM_ERROR
     assert said.remark is not None
-    assert ("handed it over" in said.remark) is acts
+    assert ("forwarded it" in said.remark) is acts
     said = harness.client().ask(end(answer, ROLLBACK))
     if acts:
-        assert (said.code, "handed it over" in (said.remark or "")) == (1, True)
+        assert (said.code, "forwarded it" in (said.remark or "")) == (1, True)
     else:
         assert said.code == ResponseCode.SUCCESS
     assert bodies(harness) == []
