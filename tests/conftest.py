@@ -26,7 +26,7 @@ _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 settings.register_profile(
     "dev",
-    max_examples=20,
+    max_examples=50,
     deadline=None,
     suppress_health_check=_QUIET,
     derandomize=True,

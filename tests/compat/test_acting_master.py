@@ -117,7 +117,7 @@ async def fill(namesrv: str, topic: str) -> None:
 
 
 def test_ordered_reading_goes_on_when_the_master_is_killed() -> None:
-    """Our client and Java's, each half-way through its backlog, and each again on the stand-in.
+    """Our client and Java's, each half-way through its backlog, then on the acting master.
 
     A second group lives on as the cluster's master.
     """

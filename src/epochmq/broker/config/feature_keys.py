@@ -257,9 +257,9 @@ class EscapeKeys:
     )
 
 
-def escape_warnings(keys: EscapeKeys, *, acts: bool) -> list[str]:
+def escape_warnings(keys: EscapeKeys, *, is_acting: bool) -> list[str]:
     """Return the settings that make acting useless on this broker, one line each (H12)."""
-    if not acts or keys.enable_remote_escape:
+    if not is_acting or keys.enable_remote_escape:
         return []
     return [
         "enableSlaveActingMaster with enableRemoteEscape=false: while this broker is acting"

@@ -309,8 +309,8 @@ def reach_warnings(options: BrokerOptions) -> list[str]:
         )
     is_slave = options.broker_role == "SLAVE"
     lines += acting_warnings(options, is_slave=is_slave, slave_read=options.slave_read_enable)
-    acts = is_slave and options.enable_slave_acting_master
-    return lines + escape_warnings(options, acts=acts)
+    is_acting = is_slave and options.enable_slave_acting_master
+    return lines + escape_warnings(options, is_acting=is_acting)
 
 
 def change_options(

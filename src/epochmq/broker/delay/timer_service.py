@@ -181,7 +181,9 @@ class TimerService:
             if not data and not driver.files.exist(self._disk):
                 return  # the first start
             if data:
-                log.error("%s is not readable: all messages count as not delivered", progress.file)
+                log.error(
+                    "%s cannot be decoded: all messages count as not delivered", progress.file
+                )
             driver.rebuild()
             return
         progress.begin(found, timer_checkpoint.decode_older(data or b""))

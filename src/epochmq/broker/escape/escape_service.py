@@ -159,11 +159,11 @@ class EscapeService:
     def tick(self, now: int) -> None:
         """Send the messages and the questions that are due; each runs as a task."""
         rights = self._node.serving.rights
-        acts = rights.secondary and not rights.writable
+        is_acting = rights.secondary and not rights.writable
         core = self.core
-        if core.active and not acts:
+        if core.active and not is_acting:
             core.stop()
-        core.active = acts and self._remote
+        core.active = is_acting and self._remote
         if self._stopped:
             return
         for send in core.sends(now):

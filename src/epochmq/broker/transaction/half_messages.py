@@ -77,7 +77,7 @@ def prepare(draft: Draft, group: str) -> Draft:
     The broker's own properties are replaced if the client has set them. Raises `Refused`
     (MESSAGE_ILLEGAL) if the properties are too large.
     """
-    encoded = _plainly(draft) or _encode_again(draft, group)
+    encoded = _plainly(draft) or _encode_without_reserved(draft, group)
     if len(encoded) + _ROOM > PROPERTIES_BYTES_MAX:
         raise Refused(
             ResponseCode.MESSAGE_ILLEGAL,
@@ -115,7 +115,7 @@ def _plainly(draft: Draft) -> bytes | None:
     return text + ours[1:] if text.endswith(b"\x02") else text + ours
 
 
-def _encode_again(draft: Draft, group: str) -> bytes:
+def _encode_without_reserved(draft: Draft, group: str) -> bytes:
     properties = decode(draft.properties.decode())
     for name in (*_OURS, *_LATER):
         properties.pop(name, None)
