@@ -38,12 +38,17 @@ from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
 
 HIGHEST = (1 << 63) - 1
+ELECTION_TIMEOUT_MS = 1_500
+"""Long enough that a stalled test process elects nobody, so that only a forged message can."""
 STRANGERS = VotersAndLearners(("n0", "n1", "evil"))
 
 
 @asynccontextmanager
 async def group(folder: Path, ports: list[int]) -> AsyncIterator[list[Controller]]:
-    made = [Controller(options(folder, number, ports)) for number in range(3)]
+    made = [
+        Controller(options(folder, number, ports, election_timeout_millis=ELECTION_TIMEOUT_MS))
+        for number in range(3)
+    ]
     async with serving(made[0]), serving(made[1]), serving(made[2]):
         yield made
 
