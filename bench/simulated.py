@@ -38,7 +38,7 @@ WALL = 1_700_000_000_000
 SENDS = 256
 """Messages that one turn of the broker takes."""
 STORE_MS, SAVE_MS = 100, 1_000
-PATIENCE_MS = 60_000
+WAIT_MAX_MS = 60_000
 SEED = 7
 _BYTES = 1 << 24
 
@@ -189,7 +189,7 @@ def _live(broker: Broker, root: Path, due: "array[int]", kill_ms: float | None) 
     clock, last = broker.clock, max(due) - WALL
     before = peak = _anonymous_mib()
     longest, looks, began = 0.0, 0, time.process_time()
-    until = last + PATIENCE_MS
+    until = last + WAIT_MAX_MS
     while clock.ms < until:
         if kill_ms is not None and clock.ms >= kill_ms:
             kill_ms, at = None, time.process_time()

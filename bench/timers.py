@@ -23,7 +23,7 @@ TOPIC = "BenchTimers"
 SENDERS = 64
 RATE = 5_000
 """Sends a second that are counted on, to choose the first time."""
-PATIENCE_S = 120.0
+WAIT_MAX_S = 120.0
 SEED = 7
 
 
@@ -62,7 +62,7 @@ async def _collect(cluster: EpochCluster, due: dict[int, int], kill_at_s: float 
     counts: Counter[int] = Counter()
     lateness: list[int] = []
     offsets: dict[int, int] = {}
-    deadline = max(due.values()) / 1000 + PATIENCE_S
+    deadline = max(due.values()) / 1000 + WAIT_MAX_S
     async with PullConsumer(cluster.namesrv_addr, "timers-check") as consumer:
         queues = await consumer.queues(TOPIC)
         while len(counts) < len(due) and time.time() < deadline:

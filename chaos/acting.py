@@ -1,7 +1,7 @@
 """`python -m chaos acting`: a master without controllers is killed under load and comes back.
 
 The same run on RocketMQ's brokers (`--peer java`), same settings, same clients; with RocketMQ's
-clients in order, by POP and in transactions (`--clients java`); with the slave that stands in and
+clients in order, by POP and in transactions (`--clients java`); with the acting master and
 a living master in one process (`--container`); and with the death of the master that is handed
 over to, in the middle of it (`--target`).
 """

@@ -1,6 +1,6 @@
 """One run of two groups without controllers: a master is killed under load and comes back.
 
-Slaves stand in (RIP-32). Clients send to the group that will suffer, and consume in order, with
+Slaves act as master (RIP-32). Clients send to the group with the faults, and consume in order, with
 POP, delayed, timed and transactional messages, and from what is handed over to the other group.
 """
 
@@ -53,8 +53,8 @@ _RUNTIME_INFO = 28
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long what takes, in seconds; with `target_dead_s` a master that the stand-in hands over
-    to is killed as well, when some of what it took is on its way there, and is back so much later.
+    """Durations in seconds; with `target_dead_s` a master to which the acting master hands over
+    is killed as well, while messages are on their way to it, and is back so many seconds later.
     """
 
     before_s: float = 12.0
@@ -154,7 +154,7 @@ class Run:
         target.start()
 
     def _handed_over(self) -> bool:
-        """Whether masters hold something of what the stand-in could not write."""
+        """Whether masters hold something of what the acting master could not write."""
         with contextlib.suppress(OSError, KeyError, ValueError):
             table = call(self.pairs.slaves[DIES].address, _RUNTIME_INFO, {}).json()["table"]
             return int(table["epochmqEscapeStored"]) + int(table["epochmqEscapeNear"]) > 0
@@ -266,7 +266,7 @@ class Run:
             await self._drain()  # it must be there to be asked
 
     async def _leave_open(self, stack: contextlib.AsyncExitStack) -> None:
-        """What the stand-in ends behind this one ends out of order (ADR 0063)."""
+        """A later end by the acting master is out of order (ADR 0063)."""
         plan = self.plan
         open_s = plan.before_s + plan.target_dead_s + plan.dead_s + OPEN_AFTER_S
         producer = await stack.enter_async_context(

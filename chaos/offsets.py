@@ -9,7 +9,7 @@ from tests.compat.peers.pairs import Pairs
 
 
 class Offsets:
-    """Of a topic of the brokers called `name`, while these die, are stood in for and return."""
+    """Offsets of a topic at the brokers `name`, which die, get acting masters and return."""
 
     def __init__(self, pairs: Pairs, name: str, topic: str, group: str, queues: int) -> None:
         self.went_back: list[str] = []

@@ -90,7 +90,7 @@ class BrokerProcess(Served):
         self.ready = False
         """Whether its store and tables are open."""
         self.settled = False
-        """Whether its tables are of this life: copied, or its own word as master or stand-in. What
+        """Whether its tables are of this life: copied, or its own as (acting) master. What
         a process finds on its disk may be older, or known to nobody else; see `inv_29`. No more,
         once a master came online without it, until it copies that master's."""
         self._asked_us = 0

@@ -60,7 +60,7 @@ class Calm:
         self._online_us: dict[str, int] = {}
         """When a broker came online last."""
         self._gave_up_us: dict[str, list[int]] = {name: [] for name in self._absent}
-        """When a master that was not hit left its role, to learn what a stand-in had done."""
+        """When a master that was not hit left its role, to learn what an acting master had done."""
         self._calm: dict[str, list[list[int]]] = {group: [] for group in history.groups}
         for owner, verbs in (
             (self.net, ("cut", "heal", "heal_all", "slow")),
@@ -177,8 +177,8 @@ class Calm:
 
     def gave_up(self, name: str, since_us: int, until_us: int, copied_us: int) -> bool:
         """Whether the broker left the role of a master by itself within those times, before its
-        group was calm for long enough to copy what it did at `since_us`: who stands in for it then
-        cannot know.
+        group was calm for long enough to copy what it did at `since_us`: the acting master
+        cannot know that.
         """
         group = self.history.group_of(name)
         return any(

@@ -1,4 +1,4 @@
-"""What was acknowledged is there at the end, where a slave may have stood in.
+"""What was acknowledged is there at the end, where a slave may have acted as master.
 
 INV-20: a plain message at the place that its acknowledgement named, in its own group. INV-27: a
 delayed one in its queue in one group or another. INV-26: so is that of a transaction whose commit a

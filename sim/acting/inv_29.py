@@ -1,11 +1,11 @@
-"""INV-29: a committed consumer offset never goes back because a broker died, stood in or came back.
+"""INV-29: a committed consumer offset never goes back because a broker died, acted or came back.
 
 A replica that copies another's table loses nothing by it. A master that comes back holds what every
 member has that the name servers know of, or that handed over to it, to the queue; what only others
-had goes back when they copy its table. Not asked for is what only the disk of a dead broker knew: a
-stand-in that dies takes with it what it did since it began, and a master that dies what it had not
-saved. Nor is a replica blamed for what a consumer set back: whether that one had a reason is asked
-by `acting_again` (`Again.committed`).
+had goes back when they copy its table. What only the disk of a dead broker knew is not required:
+an acting master that dies takes with it what it did since it began, and a master that dies what it
+had not saved. An offset that a consumer set back is no fault of a replica: `acting_again`
+(`Again.committed`) checks whether the consumer had a reason.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
 """INV-33: a broker that comes back is invisible until it holds what its group did without it.
 
-Nobody stands in for it any more when it is online; its tables of topics have every row of the
+No slave acts for it any more when it is online; its tables of topics have every row of the
 living members', and its delay levels are as far.
 """
 
@@ -28,7 +28,7 @@ class Unseen(Checker):
     def compare(self, broker: "BrokerProcess", other: "BrokerProcess") -> None:
         names = (broker.host.name, other.host.name)
         if other.role is Role.ACTING_MASTER:
-            raise Violation(self.rule, "online while another stands in", names)
+            raise Violation(self.rule, "online while a slave acts as master", names)
         missing = sorted(other.node.topics.table.keys() - broker.node.topics.table.keys())
         if missing:
             raise Violation(self.rule, f"online without the topics {missing[:5]}", names)

@@ -1,7 +1,7 @@
-"""INV-34 where slaves stand in: a route shows one master a group, and no two serve locks for long.
+"""INV-34 with acting masters: a route shows one master a group, and no two serve locks for long.
 
 A name server shows the registered master, else the smallest id that it knows, for reading only.
-Two stand-ins at one time are possible for as long as the first does not notice that it is none any
+Two acting masters are possible for as long as the first does not notice that it is none any
 more (`brokerNotActiveTimeoutMillis`); not longer, whatever a part of the name servers says. What
 they give out meanwhile is INV-31's to judge.
 """
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class OneActing(Checker):
-    """`together_ms`: for how long two may stand in at one time."""
+    """`together_ms`: for how long two slaves may act as master at one time."""
 
     rule = "INV-34"
 
     def __init__(self, together_ms: int) -> None:
         self._together_us = together_ms * MS
         self._acting: dict[str, tuple[LockBroker, int]] = {}
-        """Who stands in, by host, and since when."""
+        """The hosts of acting masters, and since when each acts."""
 
     def route_shown(self, host: Host, route: TopicRouteData, table: RouteTable) -> None:
         known = table.brokers.groups[GROUP].addrs
@@ -45,10 +45,10 @@ class OneActing(Checker):
                 raise Violation(self.rule, f"{master} is shown, not {known[0]}", (host.name,))
         elif master is not None:
             if master != known[min(known)]:
-                text = f"{master} stands in, the smallest is {known[min(known)]}"
+                text = f"{master} acts as master, the smallest id is {known[min(known)]}"
                 raise Violation(self.rule, text, (host.name,))
             if any(is_writable(queues.perm) for queues in route.queue_datas):
-                raise Violation(self.rule, "a stand-in is shown as writable", (host.name,))
+                raise Violation(self.rule, "an acting master is shown as writable", (host.name,))
 
     def took_role(self, broker: "LockBroker", role: Role) -> None:
         name = broker.host.name
@@ -67,5 +67,5 @@ class OneActing(Checker):
                 continue
             together_us = broker.world.time_us - max(own[1], since_us)
             if together_us > self._together_us:
-                text = f"two stand in since {together_us // MS} ms, and one gives locks"
+                text = f"two act as master since {together_us // MS} ms, and one gives locks"
                 raise Violation(self.rule, text, (broker.host.name, name))

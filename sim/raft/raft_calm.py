@@ -23,7 +23,7 @@ class Calm(Checker):
 
     def __init__(self, net: Net, election_timeout_ms: int) -> None:
         self._net = net
-        self._patience_us = GRACE_US + 3 * election_timeout_ms * MS
+        self._silence_max_us = GRACE_US + 3 * election_timeout_ms * MS
         self._deaf: dict[str, tuple[int, int]] = {}
         """Host -> (incarnation, since when no majority reaches it)"""
         self._alone: dict[str, tuple[int, int, int]] = {}
@@ -48,7 +48,7 @@ class Calm(Checker):
         found = self._deaf.get(host.name, fresh)
         since = self._deaf[host.name] = found if found[0] == host.incarnation else fresh
         silent_us = world.time_us - since[1]
-        if silent_us > self._patience_us and raft.core.leader is not None:
+        if silent_us > self._silence_max_us and raft.core.leader is not None:
             text = f"hears no majority for {silent_us // MS} ms, and leads"
             raise Violation(self.rule, text, (host.name,))
         self._judge_term(world, host, raft.core.term)

@@ -10,7 +10,7 @@ from sim.kernel.faults import Fault
 from sim.kernel.world import MS, SECOND
 from sim.scenarios.script import Missed, Scripted
 
-PATIENCE_US = 10 * SECOND
+WAIT_MAX_US = 10 * SECOND
 
 
 class ActingStory(Scripted, ActingHistory):
@@ -31,7 +31,7 @@ class ActingStory(Scripted, ActingHistory):
         return []
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
-        until = self.world.time_us + PATIENCE_US
+        until = self.world.time_us + WAIT_MAX_US
         while not condition():
             if self.world.time_us >= until:
                 raise Missed
@@ -46,7 +46,7 @@ class ActingStory(Scripted, ActingHistory):
         return process
 
     def acts(self, name: str) -> bool:
-        """Whether the broker stands in for its master."""
+        """Whether the broker acts as master."""
         return self.broker(name).role is Role.ACTING_MASTER
 
     def sent(self, kind: str) -> int:

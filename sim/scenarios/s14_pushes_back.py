@@ -1,6 +1,6 @@
 """S14 (rocketmq#1094, RIP-32): a master restarts with older offsets, and pushes them back.
 
-The master dies with offsets and delay levels that it saved long ago; its slave stands in, consumers
+The master dies with offsets and delay levels that it saved long ago; its slave acts, consumers
 commit there and delayed messages leave. Then it comes back, once or twice, and now and then dies
 again on its way. Expected: it is not seen before it holds all that the slave did, and the slave
 copies nothing older from it.

@@ -1,6 +1,6 @@
-"""S31 (S12 where a slave stands in; rocketmq#7577, #7923, #7927): a failed escape is not skipped.
+"""S31 (S12 with an acting master; rocketmq#7577, #7923, #7927): a failed escape is not skipped.
 
-The slave stands in for its dead master, and the other group's master, to which delayed and timed
+The slave acts for its dead master, and the other group's master, to which delayed and timed
 messages should go, dies or is cut off for much longer than four tries take; or the own master comes
 back first. Expected: progress waits, nothing goes to the dead master, and each message comes out.
 """

@@ -1,6 +1,6 @@
-"""S32 (S13 where a slave stands in): what was popped before and while a slave acts comes back.
+"""S32 (S13 with an acting master): what was popped before and while a slave acts comes back.
 
-Messages are out by POP when their master dies; others are popped from the slave that stands in, and
+Messages are out by POP when their master dies; others are popped from the acting master, and
 their check points lie in another group. The master comes back, or that group's master dies as well.
 Expected: each message is popped once at least, and every transaction ends.
 """

@@ -1,4 +1,4 @@
-"""S39 (INV-29): a slave that stood in dies, its master comes back alone, and then the slave does.
+"""S39 (INV-29): an acting master dies, its master comes back alone, and then the slave does.
 
 The master has old offsets, for nobody was there to tell it more; what the slave had on its disk is
 newer, and no consumer is there to make up for it. Expected: the slave says so, and the master takes
@@ -50,7 +50,9 @@ class Story(ActingStory):
         for name in ("a0", "a1"):
             lost = lower(saved, self.broker(name).node.offsets.table)
             if lost:
-                raise Violation("INV-29", f"what the stand-in had saved is gone: {lost}", (name,))
+                raise Violation(
+                    "INV-29", f"what the acting master had saved is gone: {lost}", (name,)
+                )
         for client in clients:
             self.world.start(client)
 

@@ -14,7 +14,7 @@ from sim.kernel.faults import Fault
 from sim.kernel.world import MS, SECOND
 from sim.scenarios.script import Missed, Scripted
 
-PATIENCE_US = 8 * SECOND
+WAIT_MAX_US = 8 * SECOND
 RAFT_RULES = ("INV-01", "INV-02", "INV-03", "INV-04", "INV-05")
 
 
@@ -53,7 +53,7 @@ class Story(Scripted, GroupHistory):
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
         world = self.world
-        if not world.run_until(world.time_us + PATIENCE_US, condition):
+        if not world.run_until(world.time_us + WAIT_MAX_US, condition):
             raise Missed
 
     # Words of scripts -----------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def test_a_slave_stands_in_and_top_shows_it(tmp_path: Path) -> None:
         assert "killed broker-a-0" in shell.run("chaos", "kill", "master")[2]
         gone = {**whole, ("broker-a", 1): "acting master"}
         del gone["broker-a", 0]
-        wait_until(lambda: roles() == gone, 30, "the slave stands in")
+        wait_until(lambda: roles() == gone, 30, "the slave acts as master")
         shell.run("chaos", "start")
         wait_until(lambda: roles() == whole, 30, "the master is back")
 

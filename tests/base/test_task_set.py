@@ -34,7 +34,7 @@ async def test_a_task_is_held_until_it_ends() -> None:
     assert len(tasks) == 0
 
 
-async def test_who_awaits_a_task_gets_its_result() -> None:
+async def test_awaiting_a_task_returns_its_result() -> None:
     tasks = TaskSet()
     assert await tasks.spawn(asyncio.sleep(0, "result")) == "result"
 

@@ -36,7 +36,7 @@ def test_drivers_whose_jvm_never_began_are_no_sessions() -> None:
         (["--victim", "master", "--count", "6"], {"master": 6, "session": 0, "driver": 0}),
     ],
 )
-def test_who_is_to_die(arguments: list[str], wanted: dict[str, int]) -> None:
+def test_victims_of_a_drill_are_chosen(arguments: list[str], wanted: dict[str, int]) -> None:
     found = counts(parse(arguments))
     assert {name: found[name] for name in wanted} == wanted
 

@@ -17,7 +17,7 @@ def test_what_was_read_and_is_there_no_more() -> None:
     assert "queue offset 20: read tail-0, now after-0" in said
 
 
-def test_who_reads_nothing_loses_nothing() -> None:
+def test_a_reader_without_messages_lost_nothing() -> None:
     seen = Seen("epochmq", Counter({"SEND_OK": 3}), [], [(20, b"after-0")])
     assert (seen.gone, seen.replaced) == ([], [])
     assert "read before the failover: 0" in report(seen)

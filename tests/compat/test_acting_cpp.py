@@ -1,4 +1,4 @@
-"""The C++ client through the death and return of a master whose slave stands in (RIP-32).
+"""The C++ client through the death and return of a master whose slave acts for it (RIP-32).
 
 One process sends to both groups of a topic, another reads it in order, and one has half messages
 in both. The library asks for routes every 30 s and offers no way to change that; here its own
@@ -39,7 +39,7 @@ SOON: Config = {
 SOME = 60
 """So many messages are waited for in each phase; half of them are the other group's."""
 POLL_MS = 500
-PATIENCE_S = 60.0
+WAIT_MAX_S = 60.0
 AGAIN_MAX = 1_100
 """A client has at most 1,000 messages of a queue in hand, and 32 with each pull."""
 
@@ -74,7 +74,7 @@ class Ride:
             self.listen()
             return len(self.acked) >= wanted
 
-        wait_until(are_there, PATIENCE_S, f"{count} acknowledgements")
+        wait_until(are_there, WAIT_MAX_S, f"{count} acknowledgements")
 
     def wait_consumed(self, bodies: set[str]) -> None:
         """Until all of these were given to the listener."""
@@ -85,7 +85,7 @@ def given(reader: Driver, wanted: set[str]) -> list[str]:
     """What comes until all of these have."""
     found: list[str] = []
     missing = set(wanted)
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + WAIT_MAX_S
     while missing:
         event = reader.wait_event(is_received, deadline - time.monotonic())
         found.append(event["body"])
@@ -136,7 +136,7 @@ def read(reader: Driver, pairs: Pairs, group: str) -> None:
     """Begin to read in order."""
     often = {"poll_ms": POLL_MS, "timeout_ms": 600_000}
     reader.start("push", pairs.namesrv_addr, TOPIC, group=group, order=True, count=0, **often)
-    reader.wait_event(lambda event: event["event"] == "started", PATIENCE_S)
+    reader.wait_event(lambda event: event["event"] == "started", WAIT_MAX_S)
 
 
 def keep_silent(pairs: Pairs, stack: ExitStack) -> None:
@@ -147,7 +147,7 @@ def keep_silent(pairs: Pairs, stack: ExitStack) -> None:
         check="commit", prefix="h", count=HALVES, poll_ms=POLL_MS, linger_ms=600_000,
     )  # fmt: skip
     for _ in range(HALVES):
-        producer.wait_event(lambda event: event["event"] == "sent", PATIENCE_S)
+        producer.wait_event(lambda event: event["event"] == "sent", WAIT_MAX_S)
 
 
 def committed(*brokers: Server) -> Counter[str]:
@@ -168,7 +168,7 @@ def test_it_sends_and_reads_in_order_and_loses_nothing(tmp_path: Path) -> None:
         ride = start(pairs, stop, stack)
         offsets = Offsets(pairs, DIES, TOPIC, GROUP, QUEUES)
         stack.enter_context(looked_at(offsets))
-        wait_until(lambda: any(offsets.seen), PATIENCE_S, "a committed offset")
+        wait_until(lambda: any(offsets.seen), WAIT_MAX_S, "a committed offset")
 
         ride.reader.pause()  # what is acknowledged now only the stand-in can give it
         ride.wait_acks(SOME)
@@ -178,22 +178,22 @@ def test_it_sends_and_reads_in_order_and_loses_nothing(tmp_path: Path) -> None:
         backlog, living = set(ride.acked), end_of(stays.address)
         ride.reader.resume()
         ride.wait_consumed(backlog)
-        wait_until(lambda: end_of(stays.address) > living + SOME, PATIENCE_S, "sends go on")
+        wait_until(lambda: end_of(stays.address) > living + SOME, WAIT_MAX_S, "sends go on")
         ride.wait_acks(SOME)
         end = end_of(stands_in.address)
-        wait_until(lambda: sum(offsets.seen) == end, PATIENCE_S, "the stand-in takes offsets")
+        wait_until(lambda: sum(offsets.seen) == end, WAIT_MAX_S, "the acting master gets offsets")
         with CPP_EXTRAS.build() as later:  # and it gives locks
             read(later, pairs, LATER)
             given(later, {record.text for record in read_topic(stands_in.address, TOPIC)})
         here = (stands_in, stays)
-        wait_until(lambda: len(committed(*here)) == HALVES, PATIENCE_S, "it asks, and moves on")
+        wait_until(lambda: len(committed(*here)) == HALVES, WAIT_MAX_S, "it asks, and moves on")
 
         dies.start()
-        wait_until(pairs.is_ready, PATIENCE_S, "the master is back")
+        wait_until(pairs.is_ready, WAIT_MAX_S, "the master is back")
         before = end_of(dies.address)
-        wait_until(lambda: end_of(dies.address) > before + SOME, PATIENCE_S, "sends to it")
+        wait_until(lambda: end_of(dies.address) > before + SOME, WAIT_MAX_S, "sends to it")
         stop.touch()
-        ride.sender.finish(PATIENCE_S)
+        ride.sender.finish(WAIT_MAX_S)
         ride.listen()
         ride.wait_consumed(set(ride.acked))
         check(ride, {name: read_topic(at.address, TOPIC) for name, at in pairs.masters.items()})

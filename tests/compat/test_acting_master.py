@@ -1,4 +1,4 @@
-"""A slave stands in for a master that was killed (RIP-32): processes, third parties, old ones."""
+"""A slave acts for a master that was killed (RIP-32): processes, third parties, old ones."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .peers.cache import UnavailableError
 from .peers.cluster import Cluster
 
 _EACH = pytest.mark.parametrize("client", ALL, ids=lambda client: client.name)
-_PATIENCE_S = 100
+_WAIT_MAX_S = 100
 
 
 class Member:
@@ -50,7 +50,7 @@ class Member:
         assert self.driver is not None
         seen: Counter[str] = Counter()
         while not set(expected_bodies(prefix)) <= set(seen):
-            event = self.driver.wait_event(lambda event: event["event"] == "received", _PATIENCE_S)
+            event = self.driver.wait_event(lambda event: event["event"] == "received", _WAIT_MAX_S)
             seen[event["body"]] += 1
         return seen
 

@@ -1,4 +1,4 @@
-"""A slave in a container stands in, and hands over to the master beside it without the network."""
+"""An acting master in a container hands over to the master beside it without the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A slave that stands in hands over to another group's master, ours and RocketMQ's, real processes.
+"""An acting master hands over to another group's master, ours and RocketMQ's, real processes.
 
 Nothing is lost; what comes twice was under way when its target was killed (RIP-32, ADR 0051).
 """
@@ -71,10 +71,12 @@ def copied(pairs: Pairs) -> None:
 
 
 def die(pairs: Pairs) -> str:
-    """Kill the master; the end of the slave's log once that stands in."""
+    """Kill the master; the end of the slave's log once the slave acts as master."""
     slave = pairs.slaves[DIES]
     pairs.masters[DIES].process.kill9()
-    wait_until(lambda: info(slave)["epochmqRole"] == "ACTING_MASTER", 30, "somebody stands in")
+    wait_until(
+        lambda: info(slave)["epochmqRole"] == "ACTING_MASTER", 30, "the slave acts as master"
+    )
     return info(slave)["commitLogMaxOffset"]
 
 

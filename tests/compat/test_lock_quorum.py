@@ -23,7 +23,7 @@ from .test_acting_master import figures, members, route, stands_in
 
 NAME = "broker-a"
 STRICT = {"lockInStrictMode": True, "mappedFileSizeCommitLog": 8 << 20}
-PATIENCE_S = 60.0
+WAIT_MAX_S = 60.0
 CONFIRMED_S = 3.0
 """Longer than the confirmations that a slave waits for."""
 LOOKS = 20
@@ -59,7 +59,7 @@ def make_topic(brokers: Sequence[Server]) -> str:
     """A topic that all of them have."""
     topic = admin.create_topic(brokers[0].address, unique("strict"))
     for broker in brokers:
-        wait_until(partial(has, broker, topic), PATIENCE_S, "all have the topic")
+        wait_until(partial(has, broker, topic), WAIT_MAX_S, "all have the topic")
     return topic
 
 
@@ -80,7 +80,7 @@ def test_a_lock_outlives_its_master(tmp_path: Path) -> None:
     with Pairs(names=[NAME], slaves=2, root=tmp_path, broker_config=STRICT) as pairs:
         master, first, second = group = pairs.group(NAME)
         topic = make_topic(group)
-        wait_until(lambda: gets(master, topic, "one"), PATIENCE_S, "a majority votes")
+        wait_until(lambda: gets(master, topic, "one"), WAIT_MAX_S, "a majority votes")
         nobody_gives(group, topic, "two")
         master.process.kill9()
 
@@ -88,19 +88,19 @@ def test_a_lock_outlives_its_master(tmp_path: Path) -> None:
             nobody_gives([first, second], topic, "two")
             return gets(first, topic, "one")
 
-        wait_until(goes_on, PATIENCE_S, "the client goes on at the stand-in")
+        wait_until(goes_on, WAIT_MAX_S, "the client goes on at the stand-in")
         assert stands_in(first)
         nobody_gives([first, second], topic, "two")
         assert gets(first, topic, "one", 1)
         nobody_gives([first, second], topic, "two", 1)
         assert wire.call(first.address, _UNLOCK, {}, body(topic, "one", 1)).code == 0
-        wait_until(lambda: gets(first, topic, "two", 1), PATIENCE_S, "what was given back")
+        wait_until(lambda: gets(first, topic, "two", 1), WAIT_MAX_S, "what was given back")
         nobody_gives([first, second], topic, "one", 1)
 
         master.start()
-        wait_until(lambda: role(master) == "MASTER", PATIENCE_S, "the master is back")
-        wait_until(lambda: gets(master, topic, "one"), PATIENCE_S, "the lock of before its death")
-        wait_until(lambda: gets(master, topic, "two", 1), PATIENCE_S, "the stand-in's lock")
+        wait_until(lambda: role(master) == "MASTER", WAIT_MAX_S, "the master is back")
+        wait_until(lambda: gets(master, topic, "one"), WAIT_MAX_S, "the lock of before its death")
+        wait_until(lambda: gets(master, topic, "two", 1), WAIT_MAX_S, "the stand-in's lock")
         nobody_gives(group, topic, "two")
         nobody_gives(group, topic, "one", 1)
 
@@ -111,17 +111,17 @@ def test_name_servers_in_a_partition_make_no_second_stand_in(tmp_path: Path) -> 
         master, first, second = group.brokers
         everybody = {number: broker.address for number, broker in enumerate(group.brokers)}
         for server in group.namesrvs:
-            wait_until(partial(knows, server, everybody), PATIENCE_S, "all name servers know all")
+            wait_until(partial(knows, server, everybody), WAIT_MAX_S, "all name servers know all")
         topic = make_topic(group.brokers)
-        wait_until(lambda: gets(master, topic, "one"), PATIENCE_S, "a majority votes")
+        wait_until(lambda: gets(master, topic, "one"), WAIT_MAX_S, "a majority votes")
 
         group.cut(0, 0, 1)
         group.cut(1, 0)
         few, more, _ = group.namesrvs
         last = {0: second.address}
-        wait_until(partial(shows, few, topic, last, 4), PATIENCE_S, "only the last")
+        wait_until(partial(shows, few, topic, last, 4), WAIT_MAX_S, "only the last")
         two_left = {1: first.address, 2: second.address}
-        wait_until(partial(knows, more, two_left), PATIENCE_S, "two without a master")
+        wait_until(partial(knows, more, two_left), WAIT_MAX_S, "two without a master")
         cut_at = time.monotonic()
 
         def as_before() -> bool:
@@ -130,25 +130,25 @@ def test_name_servers_in_a_partition_make_no_second_stand_in(tmp_path: Path) -> 
             nobody_gives([first, second], topic, "one")
             return time.monotonic() - cut_at > CONFIRMED_S
 
-        wait_until(as_before, PATIENCE_S, "so long that a slave had stood in")
+        wait_until(as_before, WAIT_MAX_S, "so long that a slave had acted as master")
         assert gets(master, topic, "one")
         assert not gets(master, topic, "two")
 
         os.kill(master.process.pid, signal.SIGSTOP)
         try:
-            wait_until(lambda: gets(first, topic, "one"), PATIENCE_S, "the first slave stands in")
+            wait_until(lambda: gets(first, topic, "one"), WAIT_MAX_S, "the first slave acts")
             assert not stands_in(second)
             nobody_gives([first, second], topic, "two")
         finally:
             os.kill(master.process.pid, signal.SIGCONT)
-        for _ in range(LOOKS):  # before and after it knows that it was stood in for
+        for _ in range(LOOKS):  # before and after it knows that a slave acted for it
             nobody_gives(group.brokers, topic, "two")
             assert not stands_in(second)
 
         group.heal()
-        wait_until(lambda: role(master) == "MASTER", PATIENCE_S, "the master is back")
-        wait_until(lambda: not stands_in(first), PATIENCE_S, "one serves")
-        wait_until(lambda: gets(master, topic, "one"), PATIENCE_S, "the lock is where it was")
+        wait_until(lambda: role(master) == "MASTER", WAIT_MAX_S, "the master is back")
+        wait_until(lambda: not stands_in(first), WAIT_MAX_S, "one serves")
+        wait_until(lambda: gets(master, topic, "one"), WAIT_MAX_S, "the lock is where it was")
         nobody_gives(group.brokers, topic, "two")
         for server in group.namesrvs:
-            wait_until(partial(shows, server, topic, everybody, 6), PATIENCE_S, "the master")
+            wait_until(partial(shows, server, topic, everybody, 6), WAIT_MAX_S, "the master")

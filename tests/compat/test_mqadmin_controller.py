@@ -51,7 +51,7 @@ def same(group: Group, *args: str) -> list[str]:
     return lines(out)
 
 
-def test_who_leads(group: Group) -> None:
+def test_the_leader_is_shown(group: Group) -> None:
     said = same(group, "getControllerMetaData", "-a", group.controllers[1].address)
     leader = group.controller_leader()
     assert leader is not None

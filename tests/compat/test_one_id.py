@@ -14,7 +14,7 @@ from .test_acting_master import members
 
 NAME = "broker-a"
 SOON: Config = {"skipPreOnline": True, "mappedFileSizeCommitLog": 8 << 20}
-PATIENCE_S = 60.0
+WAIT_MAX_S = 60.0
 USAGE = 2
 
 
@@ -39,7 +39,7 @@ def said(server: Server, text: str) -> bool:
 
 
 def test_the_second_does_not_start_until_the_first_is_gone(tmp_path: Path) -> None:
-    """With and without slaves that stand in; one that was only moved starts."""
+    """With and without acting masters; one that was only moved starts."""
     with Pairs(names=[NAME], root=tmp_path / "pairs", broker_config=SOON) as pairs:
         for original in pairs.group(NAME):
             number = int(original.config["brokerId"])
@@ -48,7 +48,7 @@ def test_the_second_does_not_start_until_the_first_is_gone(tmp_path: Path) -> No
             plain.config["enableSlaveActingMaster"] = False
             for second in (copy, plain):
                 second.start()
-                wait_until(partial(has_ended, second), PATIENCE_S, "it ends")
+                wait_until(partial(has_ended, second), WAIT_MAX_S, "it ends")
                 assert second.process.returncode == USAGE, second.process.log_tail()
                 text = second.process.log_tail()
                 told = f"another broker runs as id {number} of group {NAME} in DefaultCluster, at"
@@ -62,7 +62,7 @@ def test_the_second_does_not_start_until_the_first_is_gone(tmp_path: Path) -> No
         try:
             moved.start()
             now = {0: moved.address, 1: slave.address}
-            wait_until(lambda: members(pairs.namesrv_addr, NAME) == now, PATIENCE_S, "it moved")
+            wait_until(lambda: members(pairs.namesrv_addr, NAME) == now, WAIT_MAX_S, "it moved")
         finally:
             moved.process.kill9()
 
@@ -79,9 +79,9 @@ def test_of_two_that_start_before_their_name_server_one_is_seen(tmp_path: Path) 
     try:
         for each in (one, other):
             each.start()
-            each.process.wait_ready(partial(said, each, "cannot register"), PATIENCE_S)
+            each.process.wait_ready(partial(said, each, "cannot register"), WAIT_MAX_S)
         pairs.namesrv.start()
-        wait_until(lambda: len(refused()) == 1, PATIENCE_S, "one of them is told")
+        wait_until(lambda: len(refused()) == 1, WAIT_MAX_S, "one of them is told")
         seen = other if refused() == [one] else one
         for _ in range(200):
             assert members(pairs.namesrv_addr, NAME) == {0: seen.address}
@@ -89,7 +89,7 @@ def test_of_two_that_start_before_their_name_server_one_is_seen(tmp_path: Path) 
         left = one if seen is other else other
         wait_until(
             lambda: members(pairs.namesrv_addr, NAME) == {0: left.address},
-            PATIENCE_S,
+            WAIT_MAX_S,
             "the other one when that is gone",
         )
     finally:

@@ -1,4 +1,4 @@
-"""A killed master comes back to the slave that stood in for it (S14), as real processes."""
+"""A killed master comes back to the slave that acted for it (S14), as real processes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -121,7 +121,7 @@ async def test_no_offset_goes_back_and_nothing_is_consumed_twice(tmp_path: Path)
         copied = offsets(master, 2)
         wait_until(lambda: offsets(slave, 2) == copied, 10, "offsets at the slave")
         master.process.kill9()
-        wait_until(lambda: role(slave) == "ACTING_MASTER", 15, "the slave stands in")
+        wait_until(lambda: role(slave) == "ACTING_MASTER", 15, "the slave acts as master")
         assert sorted(await consume(namesrv, SECOND)) == list(range(FIRST, FIRST + SECOND))
         done = offsets(slave, 2)
         assert sum(done) == FIRST + SECOND
@@ -188,7 +188,7 @@ def test_a_member_of_rocketmqs_comes_back_or_is_come_back_to(
         wait_until(lambda: knows_topic_and_group(slave), 60, "the topic and the group at the slave")
         master.process.kill9()
         if slaves == OURS:
-            wait_until(lambda: role(slave) == "ACTING_MASTER", 30, "the slave stands in")
+            wait_until(lambda: role(slave) == "ACTING_MASTER", 30, "the slave acts as master")
         wait_until(lambda: commits(slave, 9), 30, "the slave keeps offsets")
         if slaves == OURS:
             wait_until(lambda: ends(slave, ended), 30, "the slave ends transactions")

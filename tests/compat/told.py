@@ -33,7 +33,7 @@ class Sends:
     client: Client
     kind: str = "sync"
     codecs: tuple[int, ...] = ()
-    """One of them stands in each record's flags; none for plain bodies."""
+    """One of them is in each record's flags; none for plain bodies."""
     words: Mapping[str, object] = field(default_factory=dict)
     prefix: str = "m"
     topic_tail: str = ""

@@ -28,7 +28,7 @@ def test_writes_under_way_fail_together() -> None:
     assert heard == [None, None]
 
 
-def test_alive_is_who_was_heard_of_and_until_a_timeout_has_passed_anybody_may_be() -> None:
+def test_brokers_with_heartbeats_are_alive_and_all_may_be_until_a_timeout() -> None:
     world = World()
     group = (brokers(world), world.group)[1]
     context = world.leader.core.context
@@ -45,7 +45,7 @@ def test_alive_is_who_was_heard_of_and_until_a_timeout_has_passed_anybody_may_be
     assert context.may_live_until(group, 1) == context.may_live_until(group, 3) == context.now
 
 
-def test_who_may_be_elected_was_heard_of_lately() -> None:
+def test_only_brokers_with_a_recent_heartbeat_may_be_elected() -> None:
     world = World()
     found = brokers(world)
     live_on(world, found, 300)

@@ -146,7 +146,7 @@ def test_a_broken_rule_stops_the_controller() -> None:
         core.request(1, ASKED, 0, 100)
 
 
-def test_who_does_not_lead_names_the_leader() -> None:
+def test_a_follower_names_the_leader() -> None:
     core = core_with(waiting(ConfirmLeadership()), leads=False)
     core.request(1, ASKED, 0, 100)
     (reply,) = answers(core)
@@ -264,7 +264,7 @@ def test_an_election_that_ends_after_its_waiter_gave_up_resumes_nobody() -> None
     assert answers(core) == []
 
 
-def test_who_waited_for_an_election_has_time_again_for_what_follows() -> None:
+def test_a_call_gets_a_new_deadline_after_an_election() -> None:
     def handler(core: ControllerCore, call: ControllerCall) -> Steps:
         yield Election(KEY, 700)
         yield Write(CleanBrokerData(*KEY))

@@ -108,7 +108,7 @@ def test_a_learner_is_never_chosen() -> None:
     assert elect(fresh, live(_1=5, _2=0)) == ElectedMaster(2, (2,))
 
 
-def test_who_lost_its_tail_waits_for_the_others() -> None:
+def test_a_replica_that_lost_its_tail_waits_for_the_others() -> None:
     it = group([1, 2])
     it.replicas[2].unclean = True
     assert elect(it, live(_2=5)) is None
@@ -136,7 +136,7 @@ def test_a_log_that_was_not_told_yet_is_waited_for() -> None:
     )
 
 
-def test_who_left_a_set_that_could_not_acknowledge_is_waited_for() -> None:
+def test_a_replica_that_left_a_set_below_the_minimum_is_waited_for() -> None:
     """S10: the set shrank to 2, which lost its tail; 1 is down and holds everything."""
     it = group([2])
     it.replicas[2].unclean = True

@@ -47,7 +47,7 @@ def test_a_lease_ends_with_its_margin_and_a_new_leader_presumes_one() -> None:
     assert held_until(None, 5_000, 2_000, 100) == 7_100
 
 
-def test_no_lease_is_held_by_who_is_gone_resigned_or_knows_none() -> None:
+def test_gone_resigned_and_older_brokers_hold_no_lease() -> None:
     for fields in ({"gone": True}, {"resigned": True}, {"leased": False}):
         assert held_until(live(lease_until=9_000, **fields), 5_000, 2_000, 100) == 0
 

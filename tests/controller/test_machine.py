@@ -129,7 +129,7 @@ def test_a_number_is_not_given_again_after_cleaning(log: Log) -> None:
     assert log(applied(4)).ok
 
 
-def test_an_election_raises_both_epochs_and_keeps_who_stays(log: Log) -> None:
+def test_an_election_raises_both_epochs_and_keeps_live_members(log: Log) -> None:
     assert log(elected(log, 2, (2, 3))).ok
     group = log.group
     assert (group.master, group.epoch, group.members, group.set_epoch) == (2, 2, [2, 3], 3)
@@ -249,7 +249,7 @@ def test_the_same_session_is_marked_once(log: Log) -> None:
     assert not log.group.replicas[2].unclean
 
 
-def test_who_leaves_a_set_below_the_floor_stays_a_candidate(log: Log) -> None:
+def test_a_replica_that_leaves_a_set_below_the_minimum_stays_a_candidate(log: Log) -> None:
     log(updated(1, floor=2))
     log(altered(log, 1, 2))
     assert log.group.candidates == []

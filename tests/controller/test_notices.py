@@ -28,7 +28,7 @@ def resigned(world: World, found: list[Broker]) -> list[Notify]:
     return list(world.notices)
 
 
-def test_who_is_gone_is_not_told() -> None:
+def test_a_gone_broker_is_not_notified() -> None:
     world = World()
     found = brokers(world)
     told = killed(world, found)
@@ -62,7 +62,7 @@ def test_all_are_told_the_new_master_first_the_old_one_too() -> None:
     assert body == {"syncStateSet": [2, 3], "syncStateSetEpoch": 3}
 
 
-def test_who_does_not_acknowledge_is_told_again_until_a_limit() -> None:
+def test_an_unacknowledged_notice_is_repeated_up_to_a_limit() -> None:
     world = World()
     found = brokers(world)
     world.ignoring.add(found[2].address)

@@ -136,7 +136,7 @@ def test_a_new_process_waits_for_the_lease_of_the_one_before(group: BrokerGroup)
     replica_identity.check_successor(context, KEY, told(session="t"))
 
 
-def test_a_new_leader_presumes_a_lease_but_only_of_who_takes_leases(group: BrokerGroup) -> None:
+def test_a_new_leader_presumes_leases_only_of_brokers_that_use_them(group: BrokerGroup) -> None:
     context = ControllerContext(Machine(), options())
     context.machine.groups[KEY] = group
     context.leader_since, context.now = 0, 2_099

@@ -30,7 +30,7 @@ NAMES = {"clusterName": "c", "brokerName": "b"}
 
 
 class EvenRng:
-    """`base.ports.Rng` whose owner's patience is fixed."""
+    """`base.ports.Rng` whose election timeout is fixed."""
 
     def __init__(self, value: int) -> None:
         self.value = value

@@ -26,7 +26,7 @@ def test_json_is_upstream_s_and_a_4_9_peer_has_no_state_version() -> None:
     assert old == DataVersion(0, 2, 3)
 
 
-def test_who_stands_in_is_ahead_of_steps_that_it_has_not_copied() -> None:
+def test_an_acting_master_is_ahead_of_changes_that_it_has_not_copied() -> None:
     copied, missed = DataVersion(1, 7, 900), DataVersion(1, 900, 990)
     assert copied.leading(10) > missed
     assert copied.leading(10).timestamp == 10

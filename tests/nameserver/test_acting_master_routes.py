@@ -29,7 +29,7 @@ def route(ids: dict[int, str], acting: bool = True, perm: int = 4) -> TopicRoute
         ({1: "s"}, True, 4, "rmq_sys_SYNC_BROKER_MEMBER_b", {1: "s"}),
     ],
 )
-def test_who_is_shown_as_master(
+def test_which_broker_a_route_shows_as_master(
     ids: dict[int, str], acting: bool, perm: int, topic: str, shown: dict[int, str]
 ) -> None:
     data = route(ids, acting, perm)
@@ -44,7 +44,7 @@ def test_an_arrival_is_told_to_the_others_or_to_the_only_one() -> None:
     assert notice_of_arrival(RegisteredGroup("c", "b", {1: "s"}), 1, "ha").to == ("s",)
 
 
-def test_a_leave_is_told_to_those_who_remain_if_they_may_act() -> None:
+def test_a_leave_is_sent_to_remaining_slaves_that_may_act() -> None:
     group = RegisteredGroup("c", "b", {1: "s", 2: "t"}, acting=True)
     notice = notice_of_leave(group, "m")
     assert notice is not None

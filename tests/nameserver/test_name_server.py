@@ -24,7 +24,7 @@ from epochmq.wire.command import HELD, Command, Held, request
 from epochmq.wire.dispatcher import Dispatcher
 from epochmq.wire.session import Session
 
-PATIENCE_S = 30
+WAIT_MAX_S = 30
 TOPICS = encode_body(RegisterBrokerBody(TopicConfigTable(configs("A", "B"))))
 
 
@@ -55,7 +55,7 @@ async def route(peer: Peer) -> int:
 
 
 async def route_gone(peer: Peer) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_MAX_S):
         while await route(peer) != 17:
             pass
 
@@ -77,7 +77,7 @@ async def test_a_silent_broker_is_taken_out_and_disconnected(tmp_path: Path) -> 
         await broker.invoke(registration(), 5_000)
         assert await route(client) == 0
         await broker.invoke(registration(heartbeatTimeoutMillis="50"), 5_000)
-        await asyncio.wait_for(broker.closed.wait(), PATIENCE_S)
+        await asyncio.wait_for(broker.closed.wait(), WAIT_MAX_S)
         await route_gone(client)
         assert server.node.table.brokers.live == {}
         client.close()
@@ -109,13 +109,13 @@ async def test_members_hear_of_a_new_smallest_id(tmp_path: Path) -> None:
         acting = {"enableActingMaster": "true"}
         await first.invoke(registration(1, replica_addr, **acting), 5_000)
         await second.invoke(registration(0, "127.0.0.1:1", **acting), 5_000)
-        assert await asyncio.wait_for(heard.get(), PATIENCE_S) == {
+        assert await asyncio.wait_for(heard.get(), WAIT_MAX_S) == {
             "minBrokerId": "0",
             "minBrokerAddr": "127.0.0.1:1",
             "haBrokerAddr": "h:1",
         }
         await second.invoke(request(104, broker_ext(0) | {"brokerAddr": "127.0.0.1:1"}), 5_000)
-        assert await asyncio.wait_for(heard.get(), PATIENCE_S) == {
+        assert await asyncio.wait_for(heard.get(), WAIT_MAX_S) == {
             "minBrokerId": "1",
             "minBrokerAddr": replica_addr,
             "offlineBrokerAddr": "127.0.0.1:1",
@@ -164,7 +164,7 @@ async def test_main_says_when_it_is_ready_and_stops_on_a_signal(
 ) -> None:
     serving = asyncio.ensure_future(main(options(tmp_path)))
     shown = ""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_MAX_S):
         while not shown:
             await asyncio.sleep(0)
             shown = capsys.readouterr().out
@@ -172,8 +172,8 @@ async def test_main_says_when_it_is_ready_and_stops_on_a_signal(
     port = int(shown.strip().rpartition(":")[2])
     peer = await Peer.connect(f"127.0.0.1:{port}")
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.wait_for(serving, PATIENCE_S)
-    await asyncio.wait_for(peer.closed.wait(), PATIENCE_S)
+    await asyncio.wait_for(serving, WAIT_MAX_S)
+    await asyncio.wait_for(peer.closed.wait(), WAIT_MAX_S)
 
 
 async def test_a_file_in_the_working_folder_is_allowed(

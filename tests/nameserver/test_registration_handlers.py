@@ -78,7 +78,7 @@ def test_a_damaged_body_is_refused() -> None:
 
 
 @pytest.mark.parametrize("compressed", [True, False])
-def test_only_who_is_registered_may_tell_very_much(
+def test_only_registered_brokers_may_send_large_tables(
     monkeypatch: pytest.MonkeyPatch, compressed: bool
 ) -> None:
     """A few kilobytes inflate to sixty megabytes, and a connection costs a stranger nothing."""

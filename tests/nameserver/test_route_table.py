@@ -73,7 +73,7 @@ def test_without_epochs_the_last_to_register_has_the_id() -> None:
     assert addrs(it) == {0: "y"}
 
 
-def test_where_slaves_stand_in_an_id_stays_with_who_is_heard_of() -> None:
+def test_with_acting_masters_an_id_stays_with_the_live_broker() -> None:
     """H20: two masters with one id would take it from each other at each registration."""
     it = table()
     acts = {"acting": True, "timeout_ms": 10_000}
@@ -87,7 +87,7 @@ def test_where_slaves_stand_in_an_id_stays_with_who_is_heard_of() -> None:
     it.register(told(1, "y", **acts), 8_999)
     it.register(told(0, "z", **acts), 13_999)  # x is silent: this is where it moved to
     assert addrs(it) == {0: "z", 1: "y"}
-    it.register(told(0, "old"), 14_000)  # one that does not stand in
+    it.register(told(0, "old"), 14_000)  # one that does not act as master
     assert addrs(it) == {0: "old", 1: "y"}
     it.register(told(0, "epoch", **acts, epoch=1), 14_000)
     it.register(told(0, "newer", **acts, epoch=2), 14_000)

@@ -20,7 +20,7 @@ def test_all_topics_and_those_of_a_cluster() -> None:
     assert names(asker, 224, cluster="d") == []
 
 
-def test_system_topics_and_whom_to_ask_for_more() -> None:
+def test_system_topics_and_the_broker_to_ask_for_more() -> None:
     asker = Asker()
     assert text(asker.ask(304)) == '{"topicList":[]}'
     asker.register()

@@ -28,7 +28,7 @@ class FixedRng:
 class Cluster:
     """Nodes by name; a node that is down is missing in `nodes` and has its disk in `disks`.
 
-    The patience of the nodes differs by 200 ms in their order, so the first one stands first.
+    The election timeouts of the nodes differ by 200 ms, so the first node campaigns first.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Cluster:
         self.safe = safe
         self.now = 0
         self.autosync = True
-        self.patience: dict[str, int] = {}
+        self.election_delay_ms: dict[str, int] = {}
         self.disks: dict[str, SimDisk] = {}
         self.nodes: dict[str, RaftNode] = {}
         self.waiting: list[tuple[str, SendBytes]] = []
@@ -60,7 +60,7 @@ class Cluster:
 
     def add(self, name: str, joins: bool = False) -> None:
         """Start a node that was not there; one that `joins` knows no members."""
-        self.patience.setdefault(name, 200 * len(self.disks))
+        self.election_delay_ms.setdefault(name, 200 * len(self.disks))
         self.disks[name] = SimDisk()
         self.start(name, VotersAndLearners(()) if joins else self.bootstrap)
 
@@ -77,7 +77,7 @@ class Cluster:
             journal,
             bootstrap or self.bootstrap,
             self.options,
-            FixedRng(self.patience[name]),
+            FixedRng(self.election_delay_ms[name]),
             self.now,
             self.safe,
             configured,
@@ -88,7 +88,7 @@ class Cluster:
     def start_empty(self, name: str, *, new_group: bool = False) -> RaftNode:
         """Start a configured member whose disk may be empty, as controllers do."""
         self.disks.setdefault(name, SimDisk())
-        self.patience.setdefault(name, 200 * len(self.disks))
+        self.election_delay_ms.setdefault(name, 200 * len(self.disks))
         names = self.bootstrap.everyone
         return self.start(name, VotersAndLearners(()), Configured(names, new_group))
 
@@ -186,7 +186,7 @@ class Cluster:
         return max(leading, key=lambda node: node.term)
 
     def elect(self, name: str) -> RaftNode:
-        """Let `name` lose its patience first, and win."""
+        """Let the election timeout of `name` end first, and let it win."""
         self.now = max(self.now + self.options.election_timeout_ms * 2, 1)
         self.tick(name)
         self.settle()

@@ -4,7 +4,7 @@ A file is a row of blocks: a line `> command`, then what it printed; `#` begins 
 rewrite the answers after an intended change: EPOCHMQ_REWRITE=1 pytest tests/raft/test_dialogues.py
 and read the difference.
 
-    nodes n0 n1 n2 [learners n3]    a group; n0 loses patience first
+    nodes n0 n1 n2 [learners n3]    a group; the timeout of n0 ends first
     small                           the same group again, with one entry a message
     run MS                          time passes, everything arrives; prints all but messages
     wait MS                         time passes, nothing moves

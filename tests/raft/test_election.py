@@ -1,4 +1,4 @@
-"""Ballots, patience and loyalty."""
+"""Ballots, election timeouts, and refusal of votes while a leader is heard."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def test_the_first_word_stands() -> None:
     assert not ballot.won
 
 
-def test_patience_is_between_one_and_two_timeouts() -> None:
+def test_a_drawn_timeout_is_between_one_and_two_election_timeouts() -> None:
     options = RaftOptions()
     for share, wanted in ((0, 1000), (999, 1999)):
         timer = ElectionTimer(options, FixedRng(share), 0, restarted=False)

@@ -148,7 +148,7 @@ def test_a_committed_command_outlives_one_lost_disk(permission: bool) -> None:
     assert group.nodes["n1"].applied_index == group.nodes["n2"].applied_index == index
 
 
-def test_who_lost_its_disk_comes_back_by_a_snapshot_too() -> None:
+def test_a_member_that_lost_its_disk_returns_by_a_snapshot_too() -> None:
     group = Cluster(*NAMES)
     group.elect("n0")
     for number in range(5):
@@ -209,7 +209,7 @@ def goes_on(group: Cluster, *names: str) -> None:
     assert [group.nodes[name].applied_index for name in names] == [index] * len(names)
 
 
-def test_who_is_removed_and_made_a_voter_while_it_is_away_holds_nobody_up() -> None:
+def test_a_member_removed_and_added_while_away_blocks_no_other() -> None:
     """A removed member's disk is forgotten, so all that it said as a voter counted for nothing."""
     group = founded(*NAMES)
     group.crash("n1")

@@ -92,7 +92,7 @@ def test_the_lease_ends_with_the_hand_over() -> None:
     assert led.leader.lease_until_ms(1070) == 0, "n1 may still act on what it was told"
 
 
-def test_a_hand_over_to_one_who_left_is_none() -> None:
+def test_a_transfer_to_a_removed_member_is_dropped() -> None:
     led = Led()
     led.leader.transfer_to("n1", 0)
     led.leader.replication.follow(VotersAndLearners(("n0", "n2")), 0)

@@ -145,7 +145,7 @@ def test_answers_of_another_election_count_for_nothing() -> None:
     assert core.role is RaftRole.CANDIDATE, "pre-votes are no votes"
 
 
-def test_a_lost_election_ends_in_patience() -> None:
+def test_a_lost_election_waits_for_the_next_timeout() -> None:
     core = core_of()
     core.tick(0)
     core.step(VoteReply("n1", "n0", 1, False, pre=True), 0)
@@ -201,7 +201,7 @@ def test_a_leader_ignores_elections_and_old_terms() -> None:
     assert (core.role, settle(core)) == (RaftRole.LEADER, [])
 
 
-def test_who_is_no_leader_ignores_answers_to_leaders() -> None:
+def test_a_follower_ignores_replies_to_leaders() -> None:
     core = core_of()
     core.step(AppendReply("n1", "n0", 1, 5), 0)
     core.step(HeartbeatReply("n1", "n0", 1, 5, 5), 0)
@@ -314,7 +314,7 @@ def test_timeout_now_is_for_voters_that_follow() -> None:
     assert leader.role is RaftRole.LEADER
 
 
-def test_a_learner_is_patient_for_ever() -> None:
+def test_a_learner_never_campaigns() -> None:
     core = core_of(members=VotersAndLearners(("n1",), ("n0",)))
     core.tick(0)
     assert (core.role, settle(core), core.next_deadline()) == (RaftRole.FOLLOWER, [], 1000)
@@ -491,7 +491,7 @@ def test_a_leader_beats_until_it_is_deserted() -> None:
     assert [s.index for s in core.ready().read_states] == [None], "a read fails with its leader"
 
 
-def test_reads_of_who_does_not_lead_fail() -> None:
+def test_reads_of_a_follower_fail() -> None:
     core = core_of()
     core.read_index(b"r", 0)
     assert [s.index for s in core.ready().read_states] == [None]
@@ -522,7 +522,7 @@ def test_one_change_of_members_at_a_time() -> None:
     assert core.role is RaftRole.FOLLOWER, "who is no member leads no longer"
 
 
-def test_who_is_being_removed_may_stand_until_that_is_committed() -> None:
+def test_a_member_may_campaign_until_its_removal_is_committed() -> None:
     removal = LogEntry(1, 1, EntryKind.CHANGE, encode_members(VotersAndLearners(("n1", "n2"))))
     for commit, role in ((0, RaftRole.PRE_CANDIDATE), (1, RaftRole.FOLLOWER)):
         saved = SavedState(HardState(1, None, commit), Snapshot(0, 0, THREE), (removal,))

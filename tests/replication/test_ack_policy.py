@@ -57,7 +57,7 @@ def test_some_of_the_members_must_have_it() -> None:
     assert position(in_sync({}), 400, ReplicationOptions()) == 400
 
 
-def test_who_is_not_in_the_set_does_not_count() -> None:
+def test_followers_outside_the_set_do_not_count() -> None:
     options = ReplicationOptions(in_sync_replicas=2)
     assert position(in_sync({2: 100}, f3=900), 1000, options) == 100
 
@@ -80,7 +80,7 @@ def test_waits_are_released_in_order_up_to_a_position() -> None:
     assert waits.first_deadline is None
 
 
-def test_who_asks_for_less_comes_first() -> None:
+def test_a_wait_for_a_smaller_offset_is_first() -> None:
     waits = WaitingSends()
     assert waits.is_first(99)
     waits.add(20, 1000, lambda _status: None)

@@ -117,7 +117,7 @@ def test_an_older_links_end_does_not_remove_the_newer() -> None:
 # Growing -----------------------------------------------------------------------------------------
 
 
-def test_who_holds_all_that_is_confirmed_joins_and_counts_at_once() -> None:
+def test_a_follower_with_all_confirmed_bytes_joins_and_counts_at_once() -> None:
     """S01, rocketmq#5663: the controller may have committed it before we hear of it."""
     made = in_sync()
     join(made, 2, 100, 100)
@@ -139,7 +139,7 @@ def test_without_the_safeguard_it_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(("ack", "learner"), [(99, False), (100, True)])
-def test_who_does_not_join(ack: int, learner: bool) -> None:
+def test_which_followers_do_not_join(ack: int, learner: bool) -> None:
     """Neither who is behind nor a learner (RIP-44)."""
     made = in_sync()
     join(made, 2, ack, 100, learner=learner)
@@ -152,7 +152,7 @@ def test_nobody_joins_below_the_start_of_the_epoch() -> None:
     assert made.next_proposal(100, 0) is None
 
 
-def test_under_load_confirmed_waits_a_little_for_who_is_about_to_join() -> None:
+def test_under_load_confirmed_waits_a_little_for_a_joining_follower() -> None:
     made = in_sync()
     join(made, 2, 100, 400)
     made.confirm(400, 0)
@@ -207,13 +207,13 @@ def test_a_lost_link_shrinks_the_set_after_a_grace_and_only_once_committed() -> 
     assert made.confirm(200, 1102)
 
 
-def test_who_never_came_gets_longer() -> None:
+def test_a_follower_that_never_connected_gets_longer() -> None:
     made = InSync(1, 5, 100, members(1, 2), 7, 100, 0, OPTIONS)
     assert made.next_proposal(100, 299) is None
     assert ask(made, 100, 300).members == members(1)
 
 
-def test_who_is_behind_for_too_long_leaves() -> None:
+def test_a_follower_that_is_behind_too_long_leaves() -> None:
     made = in_sync(1, 2)
     made.appended(100, 200, 5000)  # idle until then: it was caught up
     assert made.desired(200, 6000) == members(1, 2)

@@ -199,7 +199,7 @@ def test_a_set_of_one_is_never_whole() -> None:
     assert not master(log(0), replace(ALL, min_in_sync_replicas=1)).is_whole(0, 100)
 
 
-def test_who_was_proposed_counts_until_the_answer_is_known() -> None:
+def test_a_proposed_follower_counts_until_the_answer_is_known() -> None:
     _, core = pair()
     follower(core, 2, 3, 500)
     core.tick(1)
@@ -229,7 +229,7 @@ def test_members_are_asked_whether_they_are_there_before_the_lease_ends() -> Non
     assert [type(effect) for effect in core.tick(300)] == [SendData]
 
 
-def test_without_the_safeguard_who_is_out_of_reach_is_not_asked() -> None:
+def test_without_the_safeguard_unreachable_followers_are_not_asked() -> None:
     held, core = pair(whole_set_past_lease=False)
     core.past_lease = True
     core.closed(1, 1)

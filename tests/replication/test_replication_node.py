@@ -61,7 +61,7 @@ def test_case_2_the_old_master_lost_its_tail_with_the_power() -> None:
     agree(b, a)
 
 
-def test_case_3_nothing_is_cut_from_who_is_only_behind() -> None:
+def test_case_3_a_follower_that_is_only_behind_is_not_truncated() -> None:
     a, b = group(2)
     a.lead(0, 1, 2)
     start = ends(a.write(9))[-1]

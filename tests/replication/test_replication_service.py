@@ -154,7 +154,7 @@ async def test_sends_meet_their_deadline(make: Make) -> None:
     assert await a.acked(timeout_ms=100) is AckStatus.TIMEOUT
 
 
-async def test_who_is_no_master_has_no_followers(make: Make) -> None:
+async def test_a_broker_that_is_no_master_has_no_followers(make: Make) -> None:
     a, b = await make(1).start(), await make(2).start()
     await b.follow(1, a)
     await until(lambda: not a.replication._server.wires)  # type: ignore[union-attr]

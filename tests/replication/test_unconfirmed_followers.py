@@ -16,7 +16,7 @@ def link(number: int) -> ReplicaLink:
     return ReplicaLink(number, "peer", 0, 0)
 
 
-def test_members_and_who_is_registered_are_known() -> None:
+def test_members_and_registered_brokers_are_known() -> None:
     unconfirmed = UnconfirmedFollowers(frozenset({3}))
     assert [unconfirmed.is_known(hello(n), SET) for n in (1, 2, 3, 4)] == [True, True, True, False]
     a_replica_of_ours = hello(4, learner=True)
@@ -27,7 +27,7 @@ def test_without_controllers_everybody_is_believed() -> None:
     assert UnconfirmedFollowers(None).is_known(hello(77), SET)
 
 
-def test_above_all_brokers_are_those_who_only_read() -> None:
+def test_ids_above_all_brokers_only_read() -> None:
     unconfirmed = UnconfirmedFollowers(frozenset())
     assert unconfirmed.is_known(hello(BROKER_ID_MAX + 1, learner=True), SET)
     assert not unconfirmed.is_known(hello(BROKER_ID_MAX + 1), SET)
@@ -38,7 +38,7 @@ def test_old_followers_name_an_address_and_count_as_learners() -> None:
     assert UnconfirmedFollowers(frozenset()).is_known(Hello(False, False, None, "10.0.0.9:1"), SET)
 
 
-def test_one_question_is_under_way_and_who_comes_meanwhile_waits_for_the_next() -> None:
+def test_followers_that_arrive_during_a_question_wait_for_the_next() -> None:
     unconfirmed = UnconfirmedFollowers(frozenset())
     first, second, third = link(1), link(2), link(3)
     assert unconfirmed.hold(first, hello(3))
@@ -56,7 +56,7 @@ def test_one_question_is_under_way_and_who_comes_meanwhile_waits_for_the_next() 
     assert unconfirmed.set_registered(frozenset()) == ([], False)
 
 
-def test_who_hangs_up_keeps_nobody_from_being_let_in() -> None:
+def test_closed_connections_do_not_block_the_admission_of_others() -> None:
     """However often somebody calls and leaves: the question under way is answered and counts."""
     unconfirmed = UnconfirmedFollowers(frozenset())
     assert unconfirmed.hold(link(1), hello(9))

@@ -85,7 +85,7 @@ async def connected(
 
 
 async def ended(reader: asyncio.StreamReader) -> bool:
-    """Whether the other side closes the connection within the test's patience."""
+    """Whether the other side closes the connection within the time limit of the test."""
     async with asyncio.timeout(30):
         try:
             while await reader.read(65536):

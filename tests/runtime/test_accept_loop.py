@@ -80,7 +80,7 @@ async def test_a_client_that_does_not_trust_the_certificate_says_why() -> None:
             await Peer.connect(f"127.0.0.1:{port}", tls=ssl.create_default_context())
 
 
-async def test_who_says_nothing_or_leaves_is_not_let_in() -> None:
+async def test_silent_and_closed_connections_are_not_admitted() -> None:
     async with serving(half_frame_ms=60) as port:
         async with connected(port) as (reader, _):
             assert await ended(reader)
@@ -159,7 +159,7 @@ async def test_a_stop_while_accepts_fail(monkeypatch: pytest.MonkeyPatch) -> Non
     writer.close()
 
 
-async def test_a_stop_drops_who_is_still_outside() -> None:
+async def test_a_stop_closes_connections_not_yet_admitted() -> None:
     async with serving() as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.sleep(0.01)

@@ -38,7 +38,7 @@ def test_each_bound_has_its_verdict(seen: Seen, now: int, word: str | None) -> N
     assert reason is None if word is None else word in str(reason)
 
 
-def test_who_never_sent_a_byte_goes_first_where_others_are_refused() -> None:
+def test_under_pressure_connections_that_sent_nothing_are_closed_first() -> None:
     bounds = Bounds(silent_ms=5_000)
     silent, used = Seen(heard_ms=-1, sent_ms=100), Seen(heard_ms=0, sent_ms=100)
     assert verdict(silent, bounds, 5_101) is None

@@ -28,13 +28,13 @@ def test_the_largest_go_until_a_quarter_is_free() -> None:
     assert held.cut["b"] == "all peers together hold 130 bytes, this one the most"
 
 
-def test_who_asks_may_be_the_one_to_go() -> None:
+def test_the_calling_connection_may_be_the_one_closed() -> None:
     held = Held(100, a=1, b=50)
     assert not held.budget.enforce("a", 90)
     assert (held.budget.seen, sorted(held.cut)) == (50, ["a"])
 
 
-def test_who_is_not_known_yet_counts_too() -> None:
+def test_a_connection_not_known_yet_counts_too() -> None:
     held = Held(100, b=50)
     assert not held.budget.enforce("new", 90)
     assert held.budget.seen == 50

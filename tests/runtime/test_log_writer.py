@@ -7,7 +7,7 @@ import pytest
 from epochmq.runtime import log_writer
 from epochmq.runtime.log_writer import QueuedHandler, file_handler
 
-PATIENCE_S = 30
+WAIT_MAX_S = 30
 
 
 class Target:
@@ -20,7 +20,7 @@ class Target:
 
     def write(self, lines: Sequence[str]) -> None:
         self.begun.set()
-        assert self.may_write.wait(PATIENCE_S)
+        assert self.may_write.wait(WAIT_MAX_S)
         self.text += "".join(lines)
 
 
@@ -33,14 +33,14 @@ def test_a_target_that_does_not_take_lines_stops_nobody(monkeypatch: pytest.Monk
     target = Target()
     handler = QueuedHandler(target.write)
     handler.handle(record("first"))
-    assert target.begun.wait(PATIENCE_S)
+    assert target.begun.wait(WAIT_MAX_S)
     before = QueuedHandler.dropped_in_all
     for number in range(15):
         handler.handle(record(f"line {number}"))
     assert QueuedHandler.dropped_in_all == before + 5
     assert not handler.wait_written(0.01)
     target.may_write.set()
-    assert handler.wait_written(PATIENCE_S)
+    assert handler.wait_written(WAIT_MAX_S)
     assert target.text.startswith("first\nline 0\n")
     assert "line 9\n" in target.text
     assert "line 10" not in target.text
@@ -100,7 +100,7 @@ def test_a_target_that_fails_is_tried_again_with_the_next_lines(
     handler = QueuedHandler(write)
     before = QueuedHandler.dropped_in_all
     handler.handle(record("lost"))
-    assert handler.wait_written(PATIENCE_S)
+    assert handler.wait_written(WAIT_MAX_S)
     assert QueuedHandler.dropped_in_all == before + 1
     handler.handle(record("there"))
     handler.close()

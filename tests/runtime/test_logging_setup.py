@@ -11,7 +11,7 @@ import pytest
 from epochmq.runtime import logging_setup as log_module
 from epochmq.runtime.logging_setup import configure, reopen_files, scrub, wait_written
 
-PATIENCE_S = 30
+WAIT_MAX_S = 30
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_lines_go_to_stderr_and_to_the_file(
     file = tmp_path / "logs" / "broker.log"
     configure("debug", str(file))
     logging.getLogger("epochmq.x").debug("hello token: secretKey=%s", "s3cret")
-    assert wait_written(PATIENCE_S)
+    assert wait_written(WAIT_MAX_S)
     shown = capsys.readouterr().err
     assert "hello" in shown
     assert "s3cret" not in shown
@@ -73,7 +73,7 @@ def test_tracebacks_are_scrubbed_too(capsys: pytest.CaptureFixture[str]) -> None
         raise ValueError("secretKey=s3cret")
     except ValueError:
         logging.getLogger("epochmq.x").exception("failed")
-    assert wait_written(PATIENCE_S)
+    assert wait_written(WAIT_MAX_S)
     shown = capsys.readouterr().err
     assert "failed" in shown
     assert "s3cret" not in shown
@@ -85,7 +85,7 @@ def test_configuring_again_replaces_the_handlers(capsys: pytest.CaptureFixture[s
     configure("warning")
     logging.getLogger("epochmq.x").info("quiet")
     logging.getLogger("epochmq.x").warning("once")
-    assert wait_written(PATIENCE_S)
+    assert wait_written(WAIT_MAX_S)
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -96,7 +96,7 @@ def test_the_file_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     configure("info", str(file))
     for number in range(200):
         logging.getLogger("epochmq.x").info("line %d", number)
-    assert wait_written(PATIENCE_S)
+    assert wait_written(WAIT_MAX_S)
     assert len(list(tmp_path.iterdir())) == log_module.FILES_KEPT + 1
 
 
@@ -112,7 +112,7 @@ def test_what_strangers_say_cannot_look_like_a_line(tmp_path: Path) -> None:
         raise ValueError(forged)
     except ValueError:
         logging.getLogger("epochmq.x").exception("failed")
-    assert wait_written(PATIENCE_S)
+    assert wait_written(WAIT_MAX_S)
     lines = file.read_text().splitlines()
     assert [line for line in lines if not line.startswith("  ")] == [
         line for line in lines if " epochmq.x: " in line
@@ -127,11 +127,11 @@ def test_files_that_were_moved_away_are_opened_again(tmp_path: Path) -> None:
     file, moved = tmp_path / "a.log", tmp_path / "a.log.old"
     configure("info", str(file))
     logging.getLogger("epochmq.x").info("before")
-    assert wait_written(PATIENCE_S)
+    assert wait_written(WAIT_MAX_S)
     file.rename(moved)
     reopen_files()
     logging.getLogger("epochmq.x").info("after")
-    assert wait_written(PATIENCE_S)
+    assert wait_written(WAIT_MAX_S)
     assert ("before" in moved.read_text(), "after" in file.read_text()) == (True, True)
 
 

@@ -14,7 +14,7 @@ from epochmq.runtime.signals import on_reload, reload, reload_on_hangup
 from epochmq.runtime.tls import server_tls
 from epochmq.wire.dispatcher import Dispatcher
 
-PATIENCE_S = 30
+WAIT_MAX_S = 30
 
 
 async def test_a_hangup_makes_all_calls() -> None:
@@ -27,7 +27,7 @@ async def test_a_hangup_makes_all_calls() -> None:
     forget = on_reload(call)
     with reload_on_hangup():
         os.kill(os.getpid(), signal.SIGHUP)
-        await asyncio.wait_for(called.wait(), PATIENCE_S)
+        await asyncio.wait_for(called.wait(), WAIT_MAX_S)
     forget()
     called.clear()
     reload()

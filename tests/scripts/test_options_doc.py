@@ -42,7 +42,7 @@ def test_no_option_is_left_out() -> None:
     declaring = {
         ".".join(path.relative_to(source).with_suffix("").parts)
         for path in source.rglob("*.py")
-        # What Spark's sources take stands in docs/PIPELINE.md.
+        # docs/PIPELINE.md lists the options of Spark's sources.
         if "spark" not in path.parts and _declares(path.read_text())
     }
     declaring.discard("epochmq.base.options")

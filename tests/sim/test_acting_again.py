@@ -29,7 +29,7 @@ class Member:
 
 
 class Stage:
-    """Message 0 waits in group `a`; `a1` stands in and hands pieces of the wait to `b0`."""
+    """Message 0 waits in group `a`; `a1` acts and hands pieces of the wait to `b0`."""
 
     def __init__(self) -> None:
         self.history = ActingHistory(Plan("acting", 0))

@@ -47,7 +47,7 @@ def stage() -> Stage:
     return Stage()
 
 
-def test_who_was_never_hit_loses_nothing(stage: Stage) -> None:
+def test_a_group_without_faults_loses_nothing(stage: Stage) -> None:
     stage.at(9)
     assert not stage.lost("a0", 5)
 
@@ -115,7 +115,7 @@ def test_one_that_was_away_is_stale_until_it_comes_back_through_its_group(stage:
     assert not stage.calm.is_stale("a0", 5 * SECOND)
 
 
-def test_who_left_its_role_by_itself_took_along_what_was_not_copied_yet(stage: Stage) -> None:
+def test_a_master_that_resigned_may_hold_what_was_not_copied(stage: Stage) -> None:
     stage.at(6)
     stage.takes("PRE_ONLINE", "a0", before="MASTER")
     stage.at(9)

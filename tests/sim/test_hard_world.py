@@ -16,7 +16,7 @@ def idle(_host: Host) -> Any:
 
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
-def test_who_shares_a_process_with_a_lost_disk_keeps_what_its_flush_promises(flush: str) -> None:
+def test_a_broker_beside_a_lost_disk_keeps_what_its_flush_promises(flush: str) -> None:
     world = HardWorld(1)
     world.syncs = flush == "SYNC_FLUSH"
     world.mates = {"a0": "b1", "b1": "a0"}
@@ -47,7 +47,7 @@ def test_a_disk_that_was_to_be_lost_later_stays_after_the_heal() -> None:
     assert world.marks["covered.spared"] == 1
 
 
-def test_who_shares_a_process_with_one_that_is_paused_is_not_heard_either() -> None:
+def test_all_brokers_of_a_paused_process_are_silent() -> None:
     """Name servers forget both, so a master need not wait for either (ADR 0050)."""
     world = HardWorld(1)
     world.mates = {"a0": "b1", "b1": "a0"}

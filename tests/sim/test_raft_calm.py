@@ -47,7 +47,7 @@ def test_a_pause_is_no_time_to_notice_it() -> None:
 
 
 @pytest.mark.parametrize("pause", [False, True])
-def test_who_goes_on_leading_is_caught(pause: bool) -> None:
+def test_a_leader_without_a_majority_is_reported(pause: bool) -> None:
     history, leader = cut_off_leader("check_quorum")
     if pause:
         stand_still(history, leader)

@@ -148,7 +148,7 @@ async def test_damage_may_be_repaired_while_it_is_asked_again(
     assert await replicas.chunk(replace(WANT, skips_damage=True)) is CHUNK
 
 
-def test_who_is_asked_first() -> None:
+def test_which_replica_is_read_first() -> None:
     replicas = {0: "m", 2: "f2", 5: "f5"}
     assert [a for _, a in in_order(replicas, "auto", 0)] == ["m", "f2", "f5"]
     assert [a for _, a in in_order(replicas, "master", 0)] == ["m"]

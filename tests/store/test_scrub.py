@@ -112,7 +112,7 @@ def test_the_search_goes_round_below_what_is_confirmed() -> None:
     assert not empty.scrub.is_busy
 
 
-def test_digests_of_all_blocks_for_who_wants_them() -> None:
+def test_digests_of_all_blocks_on_request() -> None:
     master, follower = replicas(checksums=False)
     flip(master, 2 * BLOCK_BYTES + 7)
     seen: list[CheckedBlock] = []

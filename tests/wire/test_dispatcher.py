@@ -141,7 +141,7 @@ def test_a_traceback_is_logged_not_sent(caplog: pytest.LogCaptureFixture) -> Non
     assert answer.remark == "KeyError: 'k'"
 
 
-def test_responses_go_to_who_asked_and_strays_are_dropped() -> None:
+def test_responses_go_to_their_caller_and_others_are_dropped() -> None:
     session, _ = make()
     got: list[Command | None] = []
     session.request(Command(307), 1000, got.append)

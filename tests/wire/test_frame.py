@@ -142,7 +142,7 @@ def test_the_largest_allowed() -> None:
 
 
 @pytest.mark.parametrize("split", [0, 7, 9, 100_000])
-def test_who_asks_takes_long_headers(split: int) -> None:
+def test_answers_may_have_long_headers(split: int) -> None:
     """The answer to a batch of thousands names the id of each of its messages."""
     data = PREFIX.pack(200_004, 200_000) + bytes(200_000)
     reader = FrameReader(ANSWER_HEADER_BYTES_MAX)

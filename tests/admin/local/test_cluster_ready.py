@@ -14,6 +14,6 @@ async def test_nobody_there(world: World) -> None:
     assert await brokers_known(world.broker) == 0  # somebody, but no name server
 
 
-async def test_a_master_needs_no_copies_and_who_does_not_answer_has_none(world: World) -> None:
+async def test_a_master_needs_no_copies_and_a_silent_broker_has_none(world: World) -> None:
     assert await all_copied(world.cluster.namesrv_addr, [world.broker])
     assert not await all_copied(world.cluster.namesrv_addr, [world.broker, "127.0.0.1:1"])

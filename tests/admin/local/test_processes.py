@@ -46,7 +46,7 @@ def test_a_process_outlives_its_handle_and_stops(tmp_path: Path) -> None:
     assert processes.stop(child)  # once more is no error
 
 
-def test_who_does_not_listen_is_killed(tmp_path: Path) -> None:
+def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     child = processes.start(STUBBORN, log, tmp_path / "x.pid")
     wait_log(log, "up")

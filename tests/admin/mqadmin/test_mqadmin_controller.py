@@ -3,7 +3,7 @@
 from tests.admin.replicated import CLUSTER, GROUP, Replicas
 
 
-def test_who_leads_and_who_is_in_sync(replicas: Replicas) -> None:
+def test_leader_and_sync_state_set_are_shown(replicas: Replicas) -> None:
     state = replicas.settled()
     at = ("-a", replicas.controllers)
     (found,) = replicas.run("mqadmin", "getControllerMetaData", *at, "-o", "json").rows

@@ -64,7 +64,7 @@ def test_a_group_goes_from_all_masters_before_its_topics_go() -> None:
     ]
 
 
-def test_who_moves_a_group() -> None:
+def test_offsets_are_reset_by_brokers_or_by_clients() -> None:
     by_brokers: Any = RecordedAdmin()
     assert asyncio.run(reset_to_time(by_brokers, "g", "orders", 5)) == {QUEUE: 7}
     assert by_brokers.calls == []

@@ -36,7 +36,7 @@ def test_rows() -> None:
     assert rows(replace(VIEW, groups=(dead,)))[0]["role"] == "dead"
 
 
-def test_who_acts_for_whom_and_what_is_still_to_be_handed_over() -> None:
+def test_acting_masters_and_messages_to_hand_over_are_shown() -> None:
     acting = BrokerGroupView("broker-a", None, 0, 0, (replace(B, acting=True, backlog=12),))
     view = replace(VIEW, groups=(acting,), controllers=())
     (row,) = rows(view)

@@ -207,7 +207,7 @@ DEMANDING = {
 }
 
 
-def test_who_demands_certificates_has_no_replication_port_without() -> None:
+def test_required_certificates_forbid_a_plain_replication_port() -> None:
     """It gives the whole log away, and takes acknowledgements."""
     with pytest.raises(ConfigError, match=r"replication port listens on 0\.0\.0\.0.*haBindAddress"):
         load(**DEMANDING)

@@ -74,7 +74,7 @@ def test_clone() -> None:
     assert offsets.get("h", "T", 0) == 6
 
 
-def test_who_and_where() -> None:
+def test_topics_of_a_group_and_groups_of_a_topic() -> None:
     offsets = ConsumerOffsets()
     for group, topic in (("g", "T"), ("g", "U"), ("h", "T")):
         offsets.commit(group, topic, 0, 1)
@@ -364,7 +364,7 @@ def test_offsets_from_before_a_deletion_are_not_taken() -> None:
     theirs.adopt(json.loads(two_tables()[0].encode()), whole=True)
 
 
-def test_who_copied_a_deletion_is_believed() -> None:
+def test_rows_of_a_replica_that_copied_the_deletion_are_merged() -> None:
     ours, theirs = two_tables()
     ours.drop_topic("T", WALL)
     ours.commit("g", "T", 0, 2)

@@ -126,7 +126,7 @@ def test_a_closed_session_leaves_all_its_groups() -> None:
     assert consumers.session_closed(one) == []
 
 
-def test_expiry_tells_only_those_who_stay() -> None:
+def test_expiry_notifies_only_the_remaining_clients() -> None:
     consumers = ConsumerManager()
     sessions = [FakeSession(n) for n in range(3)]
     for session in sessions:

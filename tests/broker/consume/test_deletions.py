@@ -39,7 +39,7 @@ def test_what_is_outdated() -> None:
     assert old.since("T@g") == 5
 
 
-def test_who_says_nothing_and_who_says_that_nothing_was_deleted() -> None:
+def test_absent_and_empty_deletions_differ() -> None:
     assert Deletions.from_content({}) is None
     told = Deletions.from_content({"epochmqDropped": {}})
     assert told is not None

@@ -40,7 +40,7 @@ def at(progress: int, **marks: EndedMark) -> ConsumerOffsets:
     return offsets
 
 
-def test_they_are_in_the_file_and_in_the_answer_to_who_copies() -> None:
+def test_they_are_in_the_file_and_in_the_answer_to_replicas() -> None:
     offsets = at(3, m5=A)
     assert json.loads(offsets.encode())[ENDED_FIELD] == {"5": [5, "a"]}
     again = ConsumerOffsets()
@@ -49,7 +49,7 @@ def test_they_are_in_the_file_and_in_the_answer_to_who_copies() -> None:
     assert ENDED_FIELD not in at(3).content(), "brokers that know nothing of them are told nothing"
 
 
-def test_who_copies_changes_hears_of_them_with_the_progress() -> None:
+def test_ended_transactions_are_sent_with_changed_offsets() -> None:
     offsets = at(3)
     offsets.commit("g", "T", 0, 1)
     before = offsets.changes
@@ -101,7 +101,7 @@ def test_an_empty_table_takes_nothing_away() -> None:
     assert slave.ended.marks == {5: A}
 
 
-def test_who_stood_in_forgets_none_that_the_master_lacks() -> None:
+def test_a_former_acting_master_forgets_none_that_the_master_lacks() -> None:
     """It is in debt until the master was told, or came past them by itself (RocketMQ's)."""
     slave = at(3)
     slave.keep_own()
@@ -185,7 +185,7 @@ HALVES = 8
 
 
 class Group(RuleBasedStateMachine):
-    """A master, and a slave that stands in for it, restart and tell each other at any time.
+    """A master, and its slave as acting master, restart and tell each other at any time.
 
     The model is what really ended: by itself, or at one of them and saved there. `knows` is all
     that a broker has: the progress, and the marks.

@@ -52,7 +52,7 @@ def test_unlock_by_the_owner_only() -> None:
     assert not locks.any_live("g", 1)
 
 
-def test_who_leaves_for_good_gives_all_back() -> None:
+def test_a_client_that_leaves_releases_all_its_locks() -> None:
     locks = QueueLocks()
     locks.lock("g", [A, B], "one", 0)
     locks.lock("g", [C], "two", 0)
@@ -130,7 +130,7 @@ def test_late_news_of_an_unlock_free_nothing_that_was_locked_since() -> None:
     assert locks.unlock("h", [B], "one", Attempt("0", 1)) == 0
 
 
-def test_who_was_asked_by_two_is_held_by_both() -> None:
+def test_a_lock_asked_through_two_brokers_is_held_by_both() -> None:
     """A client goes on at another broker; what it asked the first one for may come late."""
     locks = QueueLocks()
     locks.lock("g", [A], "one", 0, Attempt("0", 1))
@@ -190,7 +190,7 @@ def test_no_attempt_frees_what_was_read_from_the_file_before_it_is_renewed() -> 
     assert again.owner("g", A, 0) == "one"
 
 
-def test_who_follows_the_others_gives_its_vote_up() -> None:
+def test_following_the_other_voters_releases_the_own_vote() -> None:
     locks = QueueLocks()
     locks.lock("g", [A], "one", 0)
     locks.dirty = False

@@ -21,7 +21,7 @@ class Told(list[Queues | None]):
         return self
 
 
-def test_the_first_who_asks_waits_and_all_others_with_it() -> None:
+def test_all_callers_wait_for_the_first_question() -> None:
     book = RouteBook(POLL)
     first, second = Told().find(book, 0), Told().find(book, 1)
     assert book.due(1) == ["T"]

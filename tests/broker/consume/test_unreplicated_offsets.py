@@ -1,4 +1,4 @@
-"""What a slave that stood in keeps, while its master's tables do not have it."""
+"""What a former acting master keeps, while its master's tables do not have it."""
 
 import json
 

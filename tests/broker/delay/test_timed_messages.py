@@ -401,7 +401,7 @@ def skipped() -> Timer:
     return core
 
 
-def test_nothing_is_done_before_all_that_hangs_late_is() -> None:
+def test_progress_stays_below_late_timers_until_all_are_done() -> None:
     core, later = skipped(), WALL + 3_600_000
     opened(core, [(WALL + 1, 0), (WALL + 5000, 52)])
     assert core.batch(later, 1) == [0]
@@ -412,7 +412,7 @@ def test_nothing_is_done_before_all_that_hangs_late_is() -> None:
     assert not core.has_skipped
 
 
-def test_what_hangs_late_is_hung_again_when_the_clock_goes_back() -> None:
+def test_late_timers_are_placed_again_when_the_clock_goes_back() -> None:
     core = skipped()
     assert core.is_behind(WALL + 3000)
     core.unskip()
@@ -422,13 +422,13 @@ def test_what_hangs_late_is_hung_again_when_the_clock_goes_back() -> None:
     assert hang(core, 1, WALL + 5000) == TimerPosition(WALL + 4000, DEFAULT, WALL + 5000)
 
 
-def test_what_hangs_late_is_hung_again_in_another_role() -> None:
+def test_late_timers_are_placed_again_after_a_role_change() -> None:
     core = skipped()
     assert (core.fall_back(), core.cursor) == (0, 0)
     assert (core.read_ms, core.done_ms) == (WALL, WALL)
 
 
-def test_what_hangs_late_does_not_count_as_delivered_by_a_clock_that_went_back() -> None:
+def test_late_timers_do_not_count_as_delivered_after_a_clock_step_back() -> None:
     with pytest.raises(OurBug, match="hangs late"):
         skipped().set_back(WALL + 3000)
 

@@ -134,7 +134,7 @@ def test_after_a_failed_sync_the_files_are_created_again() -> None:
     assert broker.run(5000) == [b"a"]
 
 
-def test_who_rests_puts_nothing_and_repeats_nothing() -> None:
+def test_a_resting_timer_puts_nothing_and_repeats_nothing() -> None:
     """A lease that is over for a moment: what was under way came twice when it was renewed."""
     broker = TimerBroker()
     broker.put(b"a", TIMER_DELAY_MS=500)

@@ -1,4 +1,4 @@
-"""Two groups over real sockets in this process: one whose slave stands in, and living masters."""
+"""Two groups over real sockets in this process: one with an acting master, and living masters."""
 
 from typing import Any
 

@@ -86,7 +86,7 @@ def test_masters_share_and_one_message_goes_to_one_of_them() -> None:
     assert [send.name for send in again.sends()] == chosen
 
 
-def test_without_its_topic_anywhere_who_makes_topics_takes_it() -> None:
+def test_a_message_of_an_unknown_topic_goes_to_a_master_that_creates_topics() -> None:
     world = World("a", "b", topics={DEFAULT_TOPIC: ["a"]})
     world.put(item())
     assert [send.name for send in world.sends()] == ["a"]
@@ -148,7 +148,7 @@ def test_a_topic_that_no_other_group_has_is_made_where_topics_are_made() -> None
     assert core.maker("T", REVIVE, 0) is None
 
 
-def test_a_pin_passes_over_who_rests_unless_all_do() -> None:
+def test_a_pin_skips_resting_masters_unless_all_rest() -> None:
     world = World("a", "b", topics={"T": ["a", "b"], REVIVE: ["a", "b"]})
     core = world.core
     core.active = True
@@ -167,7 +167,7 @@ def test_a_pin_passes_over_who_rests_unless_all_do() -> None:
     assert again // PIN_STEP == first // PIN_STEP
 
 
-def test_who_is_not_reached_is_passed_over() -> None:
+def test_an_unreachable_master_is_skipped() -> None:
     world = World("a", "b")
     world.put(item())
     (send,) = world.sends()
@@ -181,7 +181,7 @@ def test_who_is_not_reached_is_passed_over() -> None:
     assert again.name in ("a", "b")
 
 
-def test_who_refuses_is_passed_over_and_asked_again_later() -> None:
+def test_a_refusing_master_is_skipped_and_asked_again_later() -> None:
     world = World("a", "b")
     world.put(item())
     (first,) = world.sends()
@@ -242,7 +242,7 @@ def test_what_is_in_a_log_but_not_held_is_sent_again_there() -> None:
     assert world.core.statistics()["again"] == 1
 
 
-def test_nobody_takes_it_for_long_and_who_put_it_hears_so() -> None:
+def test_a_message_that_no_master_accepts_fails_after_a_while() -> None:
     world = World()
     world.put(item(), item())
     assert world.sends() == []

@@ -1,4 +1,4 @@
-"""A slave that stands in hands over to a living master of another group, over real sockets."""
+"""An acting master hands over to a living master of another group, over real sockets."""
 
 import asyncio
 
@@ -155,7 +155,7 @@ async def test_what_a_consumer_sends_back_waits_at_another_master(groups: Groups
 
 
 async def test_what_is_handed_over_again_is_not_stored_again(groups: Groups) -> None:
-    """Who stands in died before its progress was saved."""
+    """The acting master died before its progress was saved."""
     others = [await groups.master_of(name) for name in "yz"]
     master, slave = await groups.pair()
     for n in range(20):
@@ -202,7 +202,7 @@ async def test_the_target_dies_and_another_takes_the_rest(groups: Groups) -> Non
     assert log_of(slave) == log
 
 
-async def test_who_stands_in_no_longer_hands_nothing_over(groups: Groups) -> None:
+async def test_a_former_acting_master_hands_nothing_over(groups: Groups) -> None:
     master, slave = await groups.pair()
     await give(master, b"one", properties={prop.DELAY: "1"})
     await groups.stand_in(master, slave)

@@ -56,7 +56,7 @@ def test_no_more_topics_than_routes_are_watched(monkeypatch: pytest.MonkeyPatch)
     assert masters.wants(0).topics == ["T"]
 
 
-def test_who_makes_topics() -> None:
+def test_masters_with_the_default_topic_create_topics() -> None:
     masters = Masters()
     masters.groups_came({"a": "a:1"}, 0)
     assert masters.making(0) is None
@@ -72,7 +72,7 @@ def test_pins_name_living_masters() -> None:
     assert masters.at(place_of("b")) is None
 
 
-def test_who_is_not_reached_rests_longer_each_time() -> None:
+def test_an_unreachable_master_rests_longer_each_time() -> None:
     masters = Masters()
     masters.groups_came({"a": "a:1"}, 0)
     masters.want("T", 0)

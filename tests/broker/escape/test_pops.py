@@ -1,4 +1,4 @@
-"""Popped messages while a slave stands in: check points at another master, bodies from here."""
+"""Popped messages of an acting master: check points at another master, bodies from here."""
 
 import asyncio
 from typing import Any
@@ -82,7 +82,7 @@ async def test_an_acknowledgement_after_the_masters_return_finds_its_check_point
     assert bodies(other, RETRY) == []
 
 
-async def test_check_points_of_before_are_served_by_who_stands_in(groups: Groups) -> None:
+async def test_older_check_points_are_served_by_the_acting_master(groups: Groups) -> None:
     other, master, slave = await three(groups, b"one", b"two")
     first, second = await take(master, invisible_ms=2_000)
     log = await groups.stand_in(master, slave)

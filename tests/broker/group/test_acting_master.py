@@ -1,4 +1,4 @@
-"""When a slave stands in, when it ceases, and whom it asks and tells meanwhile."""
+"""When a slave acts as master, when it stops, and which brokers it asks and informs."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -230,7 +230,7 @@ def test_nobody_ever_named_a_master() -> None:
 
 
 @pytest.mark.parametrize("own_id", [0, 2])
-def test_who_is_not_the_smallest_slave_does_not_act(own_id: int) -> None:
+def test_only_the_slave_with_the_smallest_id_acts(own_id: int) -> None:
     own = MASTER if own_id == 0 else OURS
     world = World(options=dataclasses.replace(OPTIONS, own_id=own_id, own_address=own))
     world.all_say({0: MASTER, 1: SENIOR, 2: OURS})
@@ -297,7 +297,7 @@ def test_it_steps_down_for_the_hand_over_and_stays_down_for_a_while() -> None:
     assert world.core.acting
 
 
-def test_who_ceased_without_a_hand_over_owes_its_progress_and_goes_on_asking() -> None:
+def test_after_acting_without_a_hand_over_it_owes_progress_and_asks_again() -> None:
     """A master that stood still for a moment, or whose heartbeats were late, knows of nothing."""
     world = acting()
     world.all_say(WHOLE)
@@ -336,7 +336,7 @@ def test_a_master_that_serves_and_takes_nothing_back_is_not_waited_for() -> None
     assert "did not take back" in report.text
 
 
-def test_who_owes_and_was_restarted_waits_until_it_is_seen() -> None:
+def test_owed_progress_after_a_restart_waits_until_the_slave_is_registered() -> None:
     """Before that no master can take anything back; then it is asked, as by who only ceased."""
     world = World()
     world.core.owes = True
@@ -405,7 +405,7 @@ def test_it_is_told_twice_before_anybody_may_believe_that_nobody_is_there() -> N
     assert world.of(RegisterFully) == [RegisterFully(A)] * 2
 
 
-def test_who_does_not_know_us_is_told_at_once_but_not_for_ever() -> None:
+def test_a_name_server_that_lacks_us_gets_one_registration_at_once() -> None:
     """H2."""
     world = World()
     world.step()
@@ -541,7 +541,7 @@ def test_a_master_without_name_servers_has_no_rival() -> None:
 
 
 def test_a_master_that_is_asked_whether_it_serves_asks_back_and_comes_back() -> None:
-    """A slave stood in for it in a pause that was too short to be noticed here (INV-29)."""
+    """A slave acted as master in a pause that was too short to be noticed here (INV-29)."""
     world = World(options=LEADS)
     world.all_say({0: MASTER, 1: OURS, 2: MASTER})
     world.run(5_000)
@@ -562,7 +562,7 @@ def test_a_master_that_is_asked_whether_it_serves_asks_back_and_comes_back() -> 
     assert OURS in back.why
 
 
-def test_who_is_asked_all_the_time_asks_back_all_the_same() -> None:
+def test_frequent_hints_do_not_delay_the_question() -> None:
     """Each hint put the question off: who owed, and asked every 100 ms, was never asked."""
     world = World(options=LEADS)
     world.step(100)
@@ -574,7 +574,7 @@ def test_who_is_asked_all_the_time_asks_back_all_the_same() -> None:
     assert len(world.of(Probe)) >= 10
 
 
-def test_a_master_that_is_not_online_does_not_ask_who_stood_in() -> None:
+def test_a_master_that_is_not_online_asks_no_former_acting_master() -> None:
     world = World(options=LEADS)
     world.run(1_000)
     world.core.registers = False
@@ -603,7 +603,7 @@ def test_a_master_that_comes_online_late_is_not_sent_back_at_once() -> None:
 
 
 def test_it_takes_the_progress_of_other_slaves_before_it_acts() -> None:
-    """Another one may have stood in while the name servers did not know of us."""
+    """Another slave may have acted as master while the name servers did not know of us."""
     world = World()
     world.step()
     world.all_say({1: OURS, 2: JUNIOR})

@@ -1,4 +1,4 @@
-"""A slave takes what another slave did for the master, before it stands in itself."""
+"""A slave copies the progress of an earlier acting master before it acts itself."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ async def test_it_waits_until_the_other_one_has_ceased(group: InProcess) -> None
     await peers.close()
 
 
-async def test_who_cannot_be_reached_holds_nobody_up(group: InProcess) -> None:
+async def test_an_unreachable_slave_delays_no_other(group: InProcess) -> None:
     other = await acting(group)
     await other.stop(grace_ms=0)
     own = await group.start_broker(2, **{**SLAVE, "broker_id": 2})

@@ -1,4 +1,4 @@
-"""A master and its slave in one process: who stands in, what it serves, when it ends."""
+"""A master and its slave in one process: when the slave acts, what it serves, when it stops."""
 
 import dataclasses
 import json
@@ -194,7 +194,7 @@ async def test_a_hand_over_ends_it_at_once(group: InProcess) -> None:
 async def test_a_master_that_noticed_nothing_takes_back_what_was_done_for_it(
     group: InProcess,
 ) -> None:
-    """It was silent for a moment, too short to be noticed there, and a slave stood in (INV-29)."""
+    """The master was silent so briefly that it did not notice, and a slave acted (INV-29)."""
     master, slave = await pair(group)
     await put_many(master, 8)
     await until(lambda: log_of(slave) == log_of(master))
@@ -263,7 +263,7 @@ async def test_the_tables_of_a_master_that_takes_nothing_back_set_nothing_back(
     assert member(slave).figures()["epochmqOwesProgress"] == "false"
 
 
-async def test_who_owes_its_master_progress_owes_it_after_a_restart(group: InProcess) -> None:
+async def test_owed_progress_survives_a_restart(group: InProcess) -> None:
     """The master was away, came back alone, and delivers from old offsets; its stand-in died."""
     master, slave = await pair(group)
     await put_many(master, 8)
@@ -340,7 +340,7 @@ async def test_nothing_done_for_the_master_is_saved_before_the_debt_is(group: In
     await slave._table_writer.drain()
     slave._save_everything()
     assert (saved_offset(slave), slave.node.disk.exists(DEBT_FILE)) == (1, False)
-    assert member(slave).figures()["epochmqOwesProgress"] == "false", "it stands in"
+    assert member(slave).figures()["epochmqOwesProgress"] == "false", "it acts as master"
     disk.write_file = write
     await until(lambda: saved_offset(slave) == 9)
     assert slave.node.disk.exists(DEBT_FILE)

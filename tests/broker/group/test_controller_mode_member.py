@@ -265,7 +265,7 @@ async def test_a_lower_minimum_is_recorded_before_it_is_used(group: InProcess) -
     assert state.candidates == []
 
 
-async def test_who_had_more_rejoins_after_an_unclean_election(group: InProcess) -> None:
+async def test_a_replica_with_more_rejoins_after_an_unclean_election(group: InProcess) -> None:
     await group.start(brokers=2, **ALL_ACK)
     first = await group.whole()
     await put_until_stored(first, b"kept")

@@ -26,7 +26,7 @@ def answered(body: bytes, code: int = 0) -> Command:
     return Command(code, body=body)
 
 
-def test_who_is_registered() -> None:
+def test_the_registered_broker_of_an_id_is_found() -> None:
     assert who_is_registered().code == 106
     assert registered(answered(encode_body(table())), OWN) == THERE
     assert registered(answered(dumps_bare(table())), OWN) == THERE  # as RocketMQ writes it
@@ -36,7 +36,7 @@ def test_who_is_registered() -> None:
     assert registered(answered(b"{broken"), OWN) is None
 
 
-def test_who_answers_there() -> None:
+def test_a_broker_with_the_same_id_is_recognised() -> None:
     assert who_are_you().code == 26
     assert is_duplicate_id(answered(CONFIG), OWN)
     assert not is_duplicate_id(answered(CONFIG), ("c", "b", 1))

@@ -578,7 +578,7 @@ def test_a_new_broker_is_given_an_id_and_registers_under_it() -> None:
     assert talk.core.next_deadline() > talk.now
 
 
-def test_an_answer_of_who_does_not_lead_sends_it_elsewhere() -> None:
+def test_an_answer_of_a_follower_leads_to_another_controller() -> None:
     talk = Dialogue.of()
     talk.find()
     talk.reply(Question.REGISTER, NOT_LEADER)
@@ -624,7 +624,7 @@ def test_a_closed_connection_makes_it_look_elsewhere() -> None:
     assert talk.core.finder.active is None
 
 
-def test_who_knows_no_leader_helps_nobody() -> None:
+def test_an_answer_without_a_leader_changes_nothing() -> None:
     talk = Dialogue.of()
     talk.reply(Question.METADATA, address="c:1", isLeader=False)
     assert talk.core.finder.active is None
@@ -679,7 +679,7 @@ def test_a_poll_that_is_refused_changes_nothing() -> None:
     assert talk.core.view.epoch == 4
 
 
-def test_refusals_of_who_is_not_active_count_for_nothing() -> None:
+def test_refusals_of_an_inactive_controller_do_not_count() -> None:
     talk = Dialogue.of()
     talk.online()
     talk.reply(Question.HEARTBEAT, Code.CONTROLLER_BROKER_ID_INVALID, address="c:2")

@@ -148,7 +148,7 @@ async def test_a_partial_lock_is_taken_back_everywhere(tmp_path: Path) -> None:
         assert await lock(b, "three", 0) == []
 
 
-async def test_two_who_begin_together(tmp_path: Path) -> None:
+async def test_two_attempts_that_begin_together(tmp_path: Path) -> None:
     """With two replicas each may have one vote; chance tells them apart, or both come again."""
     async with group(tmp_path, count=2, totalReplicas=2) as found:
         a, b = found.brokers.values()

@@ -23,7 +23,7 @@ from epochmq.wire.bodies.pop_bodies import MessageRequestMode
 
 
 class Two:
-    """A returning master and the slave that stood in; both begin with the same tables."""
+    """A returning master and the slave that acted for it; both begin with the same tables."""
 
     def __init__(self) -> None:
         options = BrokerOptions(broker_name="b", broker_ip1="127.0.0.1")
@@ -88,7 +88,7 @@ def test_what_an_admin_set_back_stays_back(two: Two) -> None:
 
 
 def test_offsets_of_a_topic_that_was_created_again_meanwhile_are_not_taken(two: Two) -> None:
-    """The slave stood in, and was away while an operator deleted the topic and made it again."""
+    """The slave acted as master; it was away while an operator deleted and created the topic."""
     for node in (two.master, two.slave):
         node.offsets.commit("g", "T", 0, 80)
         node.offsets.commit("g", "T", 1, 80)
@@ -115,7 +115,7 @@ def test_no_offset_is_taken_that_no_message_of_the_masters_log_has(two: Two) -> 
 
 
 def test_a_slave_whose_log_lags_takes_every_offset() -> None:
-    """From another slave, that stands in: the messages come."""
+    """From another slave, which acts as master: the messages come."""
     options = BrokerOptions(broker_name="b", broker_ip1="127.0.0.1")
     slave = FakeNode(dataclasses.replace(options, broker_id=2, broker_role="SLAVE"))
     Merge(slave).merge_table(CopiedTable.OFFSETS, b'{"offsetTable":{"T@g":{0:9}}}', WALL)
@@ -146,7 +146,7 @@ def test_the_timers_check_point_is_taken_if_it_covers_ours(two: Two) -> None:
     two.take(CopiedTable.TIMER)
 
 
-def test_how_many_messages_wait_is_what_who_delivered_last_says(two: Two) -> None:
+def test_the_count_of_waiting_messages_is_of_the_last_deliverer(two: Two) -> None:
     assert two.master.timer is not None
     assert two.slave.timer is not None
     ours, theirs = two.master.timer.driver.metrics, two.slave.timer.driver.metrics

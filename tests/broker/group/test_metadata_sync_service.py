@@ -52,7 +52,7 @@ class Near:
         return answer_of(self.master, FetchTable(address, CopiedTable(command.code), command))
 
 
-async def test_who_took_news_says_so_by_itself() -> None:
+async def test_a_slave_that_applied_a_change_asks_again_at_once() -> None:
     """Whoever changed a topic waits for the question with its stamp."""
     near = Near()
     core = ReplicaSync(Tables(FakeNode()), 60_000)

@@ -88,7 +88,7 @@ def test_an_empty_or_failed_answer_is_never_alone() -> None:
 
 
 def test_whoever_was_named_a_moment_ago_may_only_have_lost_its_registration() -> None:
-    """H3: a member whose connection flapped is gone for a heartbeat, and stood in all the time."""
+    """H3: a member whose connection flapped is gone for a heartbeat, and acted all the time."""
     view = view_of(A, own_id=0)
     view.heard(A, WHOLE, 0)
     view.heard(A, members(i1=OURS), 5 * QUIET)
@@ -121,7 +121,7 @@ def test_without_name_servers_there_is_nobody_to_know() -> None:
     assert view_of().verdict(0) is NameServersVerdict.ALONE
 
 
-def test_who_misses_us_is_told() -> None:
+def test_a_name_server_that_lost_the_registration_is_noticed() -> None:
     view = view_of(A)
     assert not view.heard(A, EMPTY, 0).misses_us, "it never knew us: we are about to register"
     view.heard(A, WHOLE, 0)

@@ -15,7 +15,7 @@ OFFSETS = b'{"offsetTable":{"T@G":{"0":%d}},"dataVersion":{"counter":1}}'
 
 
 class Member(Peers):
-    """A slave that stood in; answers what it is told to, and commits until it steps down."""
+    """A former acting master; gives set answers, and commits until it steps down."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ async def test_the_debt_stays_where_nothing_could_be_taken(
     assert RequestCode.EXCHANGE_BROKER_HA_INFO not in member.asked
 
 
-async def test_nobody_and_who_is_not_there() -> None:
+async def test_without_a_slave_and_with_an_unreachable_one() -> None:
     node = FakeNode()
     late = OffsetsAfterOnline(node, Peers())
     late.begin("")

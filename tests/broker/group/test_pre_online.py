@@ -108,7 +108,7 @@ def test_members_step_down_only_when_all_else_has_worked() -> None:
 
 
 def test_a_slave_without_a_master_takes_what_other_slaves_did() -> None:
-    """INV-29: one of them stands in, and ceases when a smaller id is there again."""
+    """INV-29: one of them acts as master, and stops when a smaller id is there again."""
     way = Way(own_id=1, group={3: ONE, 2: TWO})
     assert way.to_the_end() == [(Step.PULL, 2), (Step.PULL, 3)]
 
@@ -144,7 +144,7 @@ def test_a_slave_asks_its_master_compares_and_copies() -> None:
         (1, {}, "the name servers know of no other member"),
     ],
 )
-def test_who_has_nobody_to_copy_from_is_online(
+def test_a_broker_without_a_source_goes_online(
     own_id: int, group: dict[int, str], why: str
 ) -> None:
     assert Way(own_id, group).tick() == GoOnline(why)
@@ -163,7 +163,7 @@ def test_a_master_that_a_slave_copies_from_takes_its_tables_first() -> None:
 
 
 def test_a_master_is_not_alone_by_answers_of_before() -> None:
-    """Found by the simulator (world hard, seed 700552): a slave had registered since, and stood in
+    """Found by the simulator (world hard, seed 700552): a slave had registered since, and acted
     beside the master (INV-27)."""
     way = Way(group={})
     way.asked_ms = way.now - 1
@@ -282,7 +282,7 @@ def test_a_link_that_never_comes_is_begun_again() -> None:
     assert way.call(RETRY_MS).step is Step.COMPARE
 
 
-def test_the_next_steps_patience_begins_again() -> None:
+def test_the_timeout_of_the_next_step_starts_from_zero() -> None:
     way = Way(group={1: ONE, 2: TWO})
     link = way.until(Step.LINK)
     way.core.not_yet(link, 5, "it lacks 5 bytes", way.now)
@@ -295,7 +295,7 @@ def test_the_next_steps_patience_begins_again() -> None:
 
 
 @pytest.mark.parametrize("group", [{1: TWO}, {1: ONE, 2: TWO}])
-def test_who_comes_or_moves_during_an_attempt_begins_it_again(group: dict[int, str]) -> None:
+def test_a_member_that_joins_or_moves_restarts_the_attempt(group: dict[int, str]) -> None:
     """H28; and whoever came last might know more than all others."""
     way = Way()
     call = way.until(Step.PULL_AGAIN)
@@ -306,7 +306,7 @@ def test_who_comes_or_moves_during_an_attempt_begins_it_again(group: dict[int, s
     assert way.to_the_end()
 
 
-def test_who_comes_in_the_last_moment_is_not_passed_by() -> None:
+def test_a_member_that_joins_at_the_last_moment_is_asked() -> None:
     way = Way()
     way.core.done(way.until(Step.PULL_AGAIN), way.now)
     way.group = {1: ONE, 2: TWO}
@@ -314,7 +314,7 @@ def test_who_comes_in_the_last_moment_is_not_passed_by() -> None:
     assert not way.core.online
 
 
-def test_who_is_not_listed_any_more_is_no_reason_to_begin_again() -> None:
+def test_a_member_that_is_no_longer_listed_restarts_nothing() -> None:
     way = Way(own_id=1, group={0: ONE})
     way.until(Step.FOLLOW)
     way.group = {2: TWO}
@@ -344,7 +344,7 @@ def test_logs_that_differ_are_told_until_somebody_did_something() -> None:
 
 
 def test_a_hand_over_that_takes_too_long_is_none() -> None:
-    """The members may stand in again, so what was taken of them is old."""
+    """The members may act as master again, so what was copied from them is old."""
     way = Way(group={1: ONE, 2: TWO})
     way.until(Step.HAND_OVER)
     assert way.core.next_deadline() == way.now + HOLD
@@ -358,7 +358,7 @@ def test_a_hand_over_that_takes_too_long_is_none() -> None:
 
 
 class Group(RuleBasedStateMachine):
-    """Members come, go, stand in and are asked; answers come, fail, or never come."""
+    """Members come, go, act as master and are asked; answers come, fail, or never come."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -216,7 +216,7 @@ async def test_logs_that_do_not_fit_are_reported(
     assert before == log_of(slave)
 
 
-async def test_who_is_ready_and_not_online_says_what_it_waits_for(
+async def test_a_ready_broker_that_is_not_online_logs_what_it_waits_for(
     group: InProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

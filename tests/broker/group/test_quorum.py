@@ -55,7 +55,7 @@ def test_votes_for_nothing_asked_and_second_votes_count_nothing() -> None:
     assert ballot.granted == [A]
 
 
-def test_who_would_take_back_too_much_keeps_what_was_held_before() -> None:
+def test_undoing_a_vote_keeps_locks_that_were_held_before() -> None:
     ballot = LockBallot([A, B], [1, 2, 3], 4, renewed={A})
     ballot.voted(1, [A, B], exact=True)
     ballot.voted(2, [A, B], exact=False)

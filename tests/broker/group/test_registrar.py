@@ -186,7 +186,7 @@ async def test_a_broken_connection_means_registering_again(server: FakeNameServe
     await registrar.stop()
 
 
-async def test_a_change_during_a_call_is_told_before_anyone_who_waits_for_it(
+async def test_a_change_during_a_call_is_registered_before_its_waiters_return(
     server: FakeNameServer,
 ) -> None:
     node = node_for(server.address)
@@ -201,7 +201,7 @@ async def test_a_change_during_a_call_is_told_before_anyone_who_waits_for_it(
     await registrar.stop()
 
 
-async def test_a_stop_lets_those_go_who_wait(server: FakeNameServer) -> None:
+async def test_a_stop_releases_all_waiters(server: FakeNameServer) -> None:
     node = node_for(server.address)
     registrar = Registrar(node)
     released = []

@@ -98,7 +98,7 @@ def test_memberships_options() -> None:
         ({"broker_role": "ASYNC_MASTER", "in_sync_replicas": 2}, False),
     ],
 )
-def test_who_waits_for_replicas(options: dict[str, object], waits: bool) -> None:
+def test_which_options_wait_for_replicas(options: dict[str, object], waits: bool) -> None:
     assert waits_for_replicas(BrokerOptions(**options)) is waits  # type: ignore[arg-type]
 
 

@@ -79,7 +79,7 @@ def test_a_master_whose_process_ended_is_not_believed_in_again() -> None:
     assert not is_old(GroupDescription(epoch=4, master_id=2, set_epoch=1), ended, Known())
 
 
-def test_who_was_elected_before_its_registration_is_not_elected() -> None:
+def test_a_broker_elected_before_its_registration_does_not_count_as_elected() -> None:
     view = GroupDescription(epoch=3, master_id=2, set_epoch=5)
     assert unelected(view, 2).master_id is None
     assert unelected(view, 1) == view

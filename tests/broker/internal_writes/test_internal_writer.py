@@ -129,7 +129,7 @@ def test_the_route_can_be_changed() -> None:
     assert internal_writer.statistics()["stored_dead_letter"] == 2
 
 
-def test_who_may_not_write_keeps_it_for_later() -> None:
+def test_a_write_without_the_right_to_write_is_kept_for_later() -> None:
     store = FakeStore(stored(0))
     internal_writer = InternalWriter(OwnLogRoute(store, sync_flush=False, writable=lambda: False))
     found: list[list[WriteOutcome]] = []

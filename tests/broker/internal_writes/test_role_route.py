@@ -1,4 +1,4 @@
-"""The own log while it may be written, another master for who stands in."""
+"""The own log while it may be written, another master for an acting one."""
 
 from collections.abc import Sequence
 

@@ -126,7 +126,7 @@ def test_a_lease_that_is_over_for_a_moment_and_a_clock_that_is_set() -> None:
     assert [one.body for one in harness.stored(RETRY)] == [b"a"]
 
 
-def test_who_has_no_lease_has_nothing_to_revive() -> None:
+def test_without_a_lease_nothing_is_revived() -> None:
     harness = PopHarness()
     harness.put(b"a")
     harness.pop(invisible_ms=1_000)

@@ -109,7 +109,7 @@ def test_what_is_acknowledged_of_both_is_over() -> None:
     assert (core.progress, len(core)) == (4, 0)
 
 
-def test_who_stands_for_two_is_not_copied() -> None:
+def test_a_check_point_that_replaces_two_is_not_copied() -> None:
     core, one, two = Revive(), point(count=1, ms=60_000), point(count=2, ms=60_000)
     read(core, one)
     core.position += COPY_BEHIND

@@ -326,7 +326,7 @@ class Afar:
 
 
 def test_another_groups_messages_are_fetched_and_put_into_the_own_retry_topic() -> None:
-    """RIP-32: a slave that stood in for its master gave the check point here."""
+    """RIP-32: a slave that acted for its master gave the check point here."""
     harness = PopHarness()
     harness.put(b"mine", b"own")
     remote_fetch = Afar(harness)

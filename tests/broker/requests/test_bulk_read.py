@@ -204,7 +204,7 @@ def test_nothing_beyond_what_is_readable() -> None:
         (Role.MASTER, False, 0),
     ],
 )
-def test_who_may_be_read(role: Role, slave_read: bool, code: int) -> None:
+def test_which_roles_may_be_read(role: Role, slave_read: bool, code: int) -> None:
     harness = BrokerHarness(slave_read_enable=slave_read)
     harness.topic("T", 1)
     client = harness.client()
@@ -225,7 +225,7 @@ def test_refusals() -> None:
     assert harness.client(fast_port=True).ask(ask()).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
-def test_who_does_not_read_its_answers_gets_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_reads_no_answers_gets_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     harness, client = filled()
     whole = len(client.ask(ask()).body)
     monkeypatch.setattr(limits, "BULK_UNSENT_BYTES_MAX", 4 * whole)

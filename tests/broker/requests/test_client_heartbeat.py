@@ -170,7 +170,7 @@ def test_filters_are_registered_and_die_with_their_group() -> None:
     assert found.dead_time == WALL
 
 
-def test_who_leaves_gives_its_queues_back() -> None:
+def test_a_client_that_unregisters_releases_its_queues() -> None:
     node = FakeNode()
     queue = MessageQueue("T", "b", 0)
     node.locks.lock("g", [queue], "c", 0)

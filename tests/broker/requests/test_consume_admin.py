@@ -25,7 +25,7 @@ def join(node: FakeNode, group: str, topic: str) -> None:
     node.consumers.heartbeat(group, member, Manner(), [build(topic, "a")])
 
 
-def test_who_reads_what() -> None:
+def test_groups_of_a_topic_and_topics_of_a_group() -> None:
     node = with_offsets()
     join(node, "h", "T")
     body = json_of(answer(node, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": "T"}))

@@ -32,7 +32,7 @@ def test_unknown_changes_nothing(harness: BrokerHarness) -> None:
     assert harness.stored(OP_HALF_TOPIC) == []
 
 
-def test_an_end_for_who_is_no_master(harness: BrokerHarness) -> None:
+def test_an_end_at_a_broker_that_is_no_master(harness: BrokerHarness) -> None:
     from epochmq.broker.serving.roles import Role
 
     client = harness.client()

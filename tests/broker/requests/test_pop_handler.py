@@ -47,7 +47,7 @@ def test_nothing_there_and_no_time() -> None:
     assert answer.code == ResponseCode.POLLING_TIMEOUT
 
 
-def test_a_message_wakes_who_waits() -> None:
+def test_a_message_wakes_waiting_pops() -> None:
     harness = PopHarness()
     client = wait(harness)
     harness.put(b"a")
@@ -118,7 +118,7 @@ def test_too_many_wait() -> None:
     assert harness.client().ask(pop(poll_ms=15_000)).code == ResponseCode.POLLING_FULL
 
 
-def test_who_hangs_up_waits_no_more() -> None:
+def test_a_closed_connection_ends_its_long_polling() -> None:
     harness = PopHarness()
     client, other = wait(harness), wait(harness)
     harness.sink.closed(client.session)
@@ -213,7 +213,7 @@ def test_with_synchronous_flush_the_answer_waits_for_the_check_point() -> None:
     assert harness.offset() == 2
 
 
-def test_who_leaves_the_group_is_given_nothing_more() -> None:
+def test_a_client_that_left_the_group_pops_nothing_more() -> None:
     """Else the message would be out with one that has gone, for its whole invisible time."""
     harness = PopHarness()
     leaver, stays = wait(harness), wait(harness)
@@ -278,7 +278,7 @@ def test_what_is_over_comes_again_in_order_and_counted() -> None:
     assert ext(answer)["orderCountInfo"] == "0 qo0%0 1;0 qo0%2 1;0 0 1"
 
 
-def test_an_acknowledgement_wakes_who_waits_for_the_next_batch() -> None:
+def test_an_acknowledgement_wakes_pops_that_wait_for_the_next_batch() -> None:
     harness = PopHarness()
     harness.put(b"a", b"b")
     (one,) = harness.pop(order="true", count=1)

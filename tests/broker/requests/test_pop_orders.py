@@ -51,7 +51,7 @@ def test_the_table_its_changes_and_silence(harness: PopHarness) -> None:
 
 
 @pytest.mark.parametrize("role", [Role.FENCED, Role.SLAVE, Role.LEARNER])
-def test_with_controllers_nobody_copies_from_who_does_not_lead(role: Role) -> None:
+def test_with_controllers_only_the_master_is_copied(role: Role) -> None:
     """A master that died and is back has an older table than those who copied it: it may follow
     another already when they do not know of that yet (popping 20261125345)."""
     harness = PopHarness(enable_controller_mode=True)
@@ -61,7 +61,7 @@ def test_with_controllers_nobody_copies_from_who_does_not_lead(role: Role) -> No
         assert harness.client().ask(asked(stamp)).code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
-def test_without_controllers_nobody_copies_from_who_is_not_online_yet(harness: PopHarness) -> None:
+def test_without_controllers_only_an_online_broker_is_copied(harness: PopHarness) -> None:
     """Slaves answer: a returning master takes their tables."""
     become(harness.node, Role.PRE_ONLINE)
     assert harness.client().ask(asked()).code == ResponseCode.SERVICE_NOT_AVAILABLE
@@ -172,7 +172,9 @@ def test_a_replica_that_is_late_keeps_nobody_for_ever(harness: PopHarness) -> No
     assert len(popped(consumer.take()[0])) == 3
 
 
-def test_who_may_not_pop_any_more_says_nothing_of_what_it_took(harness: PopHarness) -> None:
+def test_after_losing_its_role_a_broker_does_not_answer_with_popped_messages(
+    harness: PopHarness,
+) -> None:
     replica, consumer = harness.client(), harness.client()
     replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
     consumer.put(pop(order="true"))
@@ -183,7 +185,9 @@ def test_who_may_not_pop_any_more_says_nothing_of_what_it_took(harness: PopHarne
     assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
 
 
-def test_who_may_pop_again_says_nothing_of_what_it_took_before(harness: PopHarness) -> None:
+def test_after_regaining_its_role_a_broker_does_not_answer_with_older_pops(
+    harness: PopHarness,
+) -> None:
     """Somebody else was master meanwhile, and handed out the same (popping 3336)."""
     replica, consumer = harness.client(), harness.client()
     replica.put(asked(ext(replica.ask(asked()))["stamp"], 1_500))
@@ -199,7 +203,7 @@ def test_who_may_pop_again_says_nothing_of_what_it_took_before(harness: PopHarne
 @pytest.mark.parametrize(
     "said", [ack, lambda one: hide(one, 9_000), lambda one: batch(entry(one, 0))]
 )
-def test_who_lost_its_role_does_not_say_that_it_kept_an_acknowledgement(
+def test_after_losing_its_role_a_broker_confirms_no_acknowledgement(
     harness: PopHarness, said: Callable[[Popped], Command]
 ) -> None:
     """The next master may have handed the batch out again (popping 2257)."""

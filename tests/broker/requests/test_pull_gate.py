@@ -110,7 +110,7 @@ def test_the_fast_port_serves_no_pulls(harness: BrokerHarness, binary: bool) -> 
     assert answer.remark == " request type 11 not supported"
 
 
-def test_who_reads_far_back_is_sent_to_a_replica() -> None:
+def test_reads_far_back_are_sent_to_a_replica() -> None:
     """Beyond what counts as memory."""
     harness = BrokerHarness(slave_read_enable=True, memory_window_bytes=1)
     harness.topic("T")
@@ -134,7 +134,7 @@ def test_a_slave_sends_readers_back_to_a_master_that_lives() -> None:
     assert ext(at_end)["suggestWhichBrokerId"] == "0"
 
 
-def test_who_waits_at_a_master_that_is_fenced_is_sent_away() -> None:
+def test_long_polling_at_a_fenced_master_is_refused() -> None:
     """S17: nothing is read after the lease."""
     harness = BrokerHarness()
     harness.topic("T")

@@ -175,7 +175,7 @@ def test_unwanted_messages_do_not_wake(harness: BrokerHarness) -> None:
     assert ext(answer)["nextBeginOffset"] == "2"
 
 
-def test_unwanted_messages_move_the_offset_of_who_waits(harness: BrokerHarness) -> None:
+def test_unwanted_messages_move_the_offset_of_a_waiting_pull(harness: BrokerHarness) -> None:
     client = harness.client()
     held(harness, client, pull(sys_flag=HOLD, expression="red"))
     fill(harness, *[b"x"] * 900, tag="green")
@@ -279,7 +279,7 @@ def test_a_pull_is_served_though_its_offset_cannot_be_kept(
     assert caplog.text.count("the table of consumer offsets is full") == 1
 
 
-def test_a_pull_of_who_lost_its_lock_commits_nothing(harness: BrokerHarness) -> None:
+def test_a_pull_without_its_lock_commits_nothing(harness: BrokerHarness) -> None:
     """INV-31; the pull itself is served."""
     node, client = harness.node, harness.client()
     node.options = dataclasses.replace(node.options, lock_in_strict_mode=True)

@@ -96,7 +96,7 @@ def test_what_is_no_handle(broker: TimerBroker) -> None:
     assert (answer.code, answer.remark) == (604, "recall handle is invalid")
 
 
-def test_who_cannot_write_recalls_nothing(broker: TimerBroker) -> None:
+def test_without_the_right_to_write_nothing_is_recalled(broker: TimerBroker) -> None:
     handle = timed(broker)["recallHandle"]
     for role, code in ((Role.SLAVE, 11), (Role.ACTING_MASTER, 11)):
         become(broker.node, role)

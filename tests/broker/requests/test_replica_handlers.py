@@ -51,7 +51,7 @@ class Replica:
 
     @property
     def owes_progress(self) -> bool:
-        return "stood in" in self.heard
+        return "acted" in self.heard
 
     def master_returns(self, master_address: str, ha_address: str, *, hand_over: bool) -> bool:
         self.heard.append((master_address, ha_address, hand_over))
@@ -113,10 +113,10 @@ def test_a_slave_tells_the_flush_offset_only() -> None:
     assert ext_of(call(node, RequestCode.EXCHANGE_BROKER_HA_INFO)) == {"masterFlushOffset": "77"}
 
 
-def test_who_stood_in_says_so_and_a_master_that_is_asked_takes_it_as_a_hint() -> None:
+def test_a_notice_of_a_former_acting_master_is_a_hint_to_the_master() -> None:
     node = node_of(role=Role.SLAVE, controllers=False)
     assert isinstance(node.replica, Replica)
-    node.replica.heard.append("stood in")
+    node.replica.heard.append("acted")
     assert ext_of(call(node, RequestCode.EXCHANGE_BROKER_HA_INFO))["stoodIn"] == "True"
     become(node, Role.PRE_ONLINE)  # restarted: nobody can take anything from it yet
     assert "stoodIn" not in ext_of(call(node, RequestCode.EXCHANGE_BROKER_HA_INFO))

@@ -108,7 +108,7 @@ def test_clients_go_forward_only_when_forced() -> None:
     assert body == {"offsetTable": {key(0): 5, key(1): 5}}
 
 
-def test_who_cannot_be_told() -> None:
+def test_a_reset_is_refused_when_a_client_cannot_be_notified() -> None:
     node = with_messages(at_broker=False)
     assert answer(node, RESET, header()).code == 206
     assert answer(node, RESET, header(group="h")).code == 1

@@ -234,7 +234,7 @@ async def test_only_some_blocks_are_examined_at_once(monkeypatch: pytest.MonkeyP
     assert len(case.harness.node.differences) == 3
 
 
-async def test_who_does_not_know_the_request_is_left_alone() -> None:
+async def test_a_replica_that_does_not_know_the_request_is_skipped() -> None:
     case = Case(lambda _: Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED))
     await case.compare()
     await case.compare()

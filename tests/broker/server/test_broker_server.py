@@ -144,7 +144,7 @@ async def test_a_held_pull_ends_by_itself(tmp_path: Path) -> None:
         await client.close()
 
 
-async def test_a_stop_answers_who_waits(tmp_path: Path) -> None:
+async def test_a_stop_answers_waiting_requests(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await RawClient.connect(broker.port)
         await client.ask(send(topic="T"))

@@ -207,9 +207,7 @@ async def test_changes_wait_in_line_and_not_without_bound(files: Files) -> None:
         await client.close()
 
 
-async def test_lines_in_the_log_tell_whom_they_are_about(
-    files: Files, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_log_lines_name_their_broker(files: Files, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "epochmq")
     lines: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Which of the brokers in one process a slave that stands in may hand its messages to."""
+"""Which of the brokers in one process an acting master may hand its messages to."""
 
 import dataclasses
 

@@ -13,13 +13,13 @@ def test_only_a_master_is_written_to() -> None:
     assert [role for role, row in ROLES.items() if row.writable] == [Role.MASTER]
 
 
-def test_secondary_messages_move_on_masters_and_those_who_stand_in() -> None:
+def test_secondary_messages_move_on_masters_and_acting_masters() -> None:
     secondary = {role for role, row in ROLES.items() if row.secondary}
     assert secondary == {Role.MASTER, Role.ACTING_MASTER}
     assert not ROLES[Role.FENCED].readable
 
 
-def test_who_stands_in_keeps_what_consumers_need_and_changes_nothing_else() -> None:
+def test_an_acting_master_keeps_consumer_state_and_changes_nothing_else() -> None:
     """RIP-32: offsets, locks and pops; never the log, topics or groups (INV-32)."""
     row = ROLES[Role.ACTING_MASTER]
     assert row.consumes

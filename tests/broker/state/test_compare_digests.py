@@ -46,7 +46,7 @@ def test_only_equal_blocks_are_compared() -> None:
         ([(5, 9, "theirs"), (6, 10, "theirs")], True, Meaning.THEIRS),
     ],
 )
-def test_who_is_right(rows: Any, verified: bool, meaning: Meaning) -> None:
+def test_which_replica_is_right(rows: Any, verified: bool, meaning: Meaning) -> None:
     assert judge("own", 5, 10, rows, verified=verified) is meaning
 
 

@@ -47,7 +47,7 @@ class Held:
         write_here(*self.writes.pop(0))
 
 
-def test_who_waits_hears_when_its_own_change_is_on_the_disk() -> None:
+def test_a_waiter_is_called_when_its_own_change_is_on_disk() -> None:
     held = Held()
     held.put("a")
     held.put("b")

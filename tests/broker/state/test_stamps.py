@@ -30,7 +30,7 @@ def test_an_unchanged_table_is_not_sent() -> None:
     assert stamped(Command(21, ext=asking("s1")), "s2", make).body == b"table"
 
 
-def test_who_asks_first_has_no_stamp() -> None:
+def test_the_first_question_has_no_stamp() -> None:
     assert asking(None) == {}
     assert since(Command(21)) is None
     assert since(Command(21, ext=asking("x"))) == "x"
@@ -137,7 +137,7 @@ def test_a_change_waits_for_nobody_for_ever() -> None:
     assert table.done == ["s2", "s3", "s4"]
 
 
-def test_who_does_not_wait_for_news_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_waiting_replicas_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Watched()
     table.watchers.hold(Command(21, ext=asking("s1")), 0, lambda: "s1", lambda: None, 1)
     table.changes("s2")

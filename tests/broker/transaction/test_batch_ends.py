@@ -103,7 +103,7 @@ def test_many_that_native_code_leaves_go_one_by_one(pair: Pair) -> None:
         assert (figures["committed"], figures["refused"]) == (2 * many - 1, many)
 
 
-def test_who_is_no_master_ends_nothing(pair: Pair) -> None:
+def test_only_masters_end_transactions(pair: Pair) -> None:
     taken(pair, 0, half(1))
     ends = [end(answer, oneway=True) for answer in answers(pair)]
     for role, committed in ((Role.SLAVE, 0), (Role.MASTER, 0), (Role.MASTER, 1)):

@@ -58,7 +58,7 @@ def sent(harness: BrokerHarness, count: int, *, immune: int = 0) -> list[Command
 
 
 def stand_in(harness: BrokerHarness) -> Elsewhere:
-    """What was the master's log is its slave's, and that stands in."""
+    """What was the master's log is its slave's, and the slave acts as master."""
     away = Elsewhere()
     become(harness.node, Role.ACTING_MASTER)
     harness.node.ways_out.use(away)

@@ -79,10 +79,10 @@ async def test_a_start_by_time_skips_what_is_older(namesrv: str, topic: str) -> 
     assert collector.bodies == [b"new"]
 
 
-async def test_who_was_forgotten_greets_before_it_gives_anything_up(
+async def test_a_forgotten_member_sends_a_heartbeat_before_it_releases_queues(
     namesrv: str, topic: str
 ) -> None:
-    """A broker that was restarted, or stands in, knows nobody until the next heartbeat (30 s)."""
+    """A restarted broker or acting master knows no member until the next heartbeat (30 s)."""
     await send(namesrv, topic, 3)
     collector = Collector(3)
     async with PushConsumer(namesrv, f"g_{topic}", start="first") as consumer:

@@ -14,7 +14,7 @@ async def until_waiting(places: InFlight, count: int) -> None:
     assert places.statistics()["waiting"] == count
 
 
-async def test_who_finds_it_full_waits_in_order() -> None:
+async def test_callers_of_a_full_window_wait_in_order() -> None:
     places = InFlight(2, 1_000)
     got: list[int] = []
 
@@ -46,7 +46,7 @@ async def test_bytes_count_and_a_large_one_goes_alone() -> None:
 
 
 @pytest.mark.parametrize("had_place", [False, True])
-async def test_who_is_cancelled_takes_no_place_and_holds_nobody_up(had_place: bool) -> None:
+async def test_a_cancelled_caller_keeps_no_slot_and_blocks_no_other(had_place: bool) -> None:
     places = InFlight(1, 100)
     await places.enter(1)
     first, second = asyncio.create_task(places.enter(1)), asyncio.create_task(places.enter(1))
@@ -96,7 +96,7 @@ async def test_few_places_stay_as_they_are() -> None:
     assert not places.enter_at_once(1)
 
 
-async def test_a_closed_one_refuses_those_who_wait() -> None:
+async def test_a_closed_window_refuses_waiting_callers() -> None:
     places = InFlight(1, 100)
     await places.enter(1)
     waiting = asyncio.create_task(places.enter(1))

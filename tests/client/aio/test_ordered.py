@@ -137,7 +137,9 @@ async def test_a_killed_members_queues_come_when_its_locks_run_out(
         assert rows[0] <= seen[queue][-1] + 1
 
 
-async def test_who_leaves_gives_its_queues_at_once_and_in_order(place: Place, topic: str) -> None:
+async def test_a_leaving_member_releases_its_queues_at_once_and_in_order(
+    place: Place, topic: str
+) -> None:
     await fill(place, topic, 30)
     log: list[tuple[str, StoredMessage]] = []
 

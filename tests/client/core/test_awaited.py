@@ -3,7 +3,7 @@
 from epochmq.client.core.retrying import Awaited
 
 
-def test_silence_needs_somebody_who_waits() -> None:
+def test_silence_counts_only_while_a_call_waits() -> None:
     awaited = Awaited()
     assert not awaited.is_silent(10_000, 250)
     awaited.sent("T", 10_000)

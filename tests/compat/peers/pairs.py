@@ -1,4 +1,4 @@
-"""Groups of a master and its slaves without controllers, whose slaves stand in (RIP-32)."""
+"""Groups of a master and its slaves without controllers, whose slaves act as master (RIP-32)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Answer:
         """The body, whether the server quotes integer keys or not (fastjson does not)."""
         text = self.body.decode()
         try:
-            return json.loads(text)  # what looks like such a key may stand in a value
+            return json.loads(text)  # what looks like such a key may be part of a value
         except ValueError:
             return json.loads(re.sub(r"([{,])\s*(-?\d+)\s*:", r'\1"\2":', text))
 

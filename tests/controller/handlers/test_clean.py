@@ -70,7 +70,7 @@ def test_by_address_as_5_0_asks(found: list[Broker]) -> None:
     assert sorted(world.leader.machine.groups[KEY].replicas) == [1, 2]
 
 
-def test_who_may_be_alive_after_a_change_of_leaders_stays_and_the_refusal_says_until_when() -> None:
+def test_a_possibly_live_replica_is_not_cleaned_after_a_leader_change() -> None:
     world = World(3)
     found = brokers(world)
     live_on(world, found[:2], 11_000, every=1_000)

@@ -115,7 +115,7 @@ def test_the_present_master_by_command(found: list[Broker]) -> None:
     assert designate(found[0]).code == 2011
 
 
-def test_who_is_dead_unknown_or_a_learner_is_refused_and_the_master_stays(
+def test_dead_unknown_and_learner_brokers_are_not_elected(
     found: list[Broker],
 ) -> None:
     world = found[0].world

@@ -71,7 +71,7 @@ def deposed(world: World) -> None:
         world.run(10)
 
 
-def test_a_new_leader_shows_as_alive_whom_it_has_heard_of() -> None:
+def test_a_new_leader_shows_brokers_with_heartbeats_as_alive() -> None:
     """Broker 3's process is gone, broker 2 fell silent: no change of leaders brings them back."""
     world = World(3)
     found = brokers(world)

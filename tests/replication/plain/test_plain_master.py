@@ -109,7 +109,7 @@ def test_what_is_needed_adapts_to_the_slaves_that_are_near() -> None:
     assert lone.refusal(0) is None
 
 
-def test_who_waits_is_let_go_when_fewer_are_wanted() -> None:
+def test_waiting_sends_are_acknowledged_when_fewer_replicas_are_required() -> None:
     core = master(log(500))
     told: list[AckStatus] = []
     core.when_acked(500, 3000, told.append)

@@ -90,7 +90,7 @@ def test_a_turned_bit_anywhere_in_a_record_leads_to_that_record(part: int) -> No
     assert found.suspects == ("b",)
 
 
-def test_properties_are_covered_by_no_checksum_so_two_cannot_tell_who_is_wrong() -> None:
+def test_properties_have_no_checksum_so_two_copies_cannot_tell_which_is_wrong() -> None:
     at = LOG.starts[101] - 4
     found = drill(Split(0, LOG.end, (("a",), ("b",))), 4096, 0, reader(GOOD, of(at)))
     assert found.records[0]["b"].body_fits

@@ -51,7 +51,7 @@ def test_the_new_one_counts_when_it_is_whole(tmp_path: Path, format: str) -> Non
     assert not [each for each in Path(uri).iterdir() if each.name.startswith("_snapshot")]
 
 
-def test_who_still_reads_the_one_before_may_go_on(tmp_path: Path) -> None:
+def test_readers_of_the_previous_snapshot_may_go_on(tmp_path: Path) -> None:
     uri = str(tmp_path / "s")
     kept = []
     for number in range(4):

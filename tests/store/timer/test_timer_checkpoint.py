@@ -78,7 +78,7 @@ ROWS = [OlderProgress(5 * n, n + 1, 52, 900, 7) for n in range(OLDER_MAX, 0, -1)
 
 
 @pytest.mark.parametrize("count", [0, 1, OLDER_MAX])
-def test_older_progress_is_read_over_by_who_does_not_know_it(count: int) -> None:
+def test_older_versions_skip_unknown_progress(count: int) -> None:
     rows = ROWS[:count]
     data = FULL.encode(1000, 900, FULL.sealed(1000, 800), rows)
     assert len(data) == 4096
