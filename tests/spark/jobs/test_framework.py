@@ -2,6 +2,8 @@
 
 import os
 import signal
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +14,7 @@ from epochmq.spark.jobs.framework import (
     explain,
     master_url,
     parse_conf,
+    send_package,
     spark_session,
     translated,
 )
@@ -59,6 +62,23 @@ class Slow:
 
     def stop(self) -> None:
         self.steps.append("stopped")
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "sent"),
+    [
+        ("spark://h:7077", {}, 1),
+        ("k8s://http://h:1", {"spark.epochmq.package": "installed"}, 0),
+        ("local[2,4]", {}, 0),
+    ],
+)
+def test_executors_get_the_archive_unless_they_have_epochmq(
+    master: str, settings: dict[str, str], sent: int, tmp_path: Path
+) -> None:
+    files: list[str] = []
+    context = SimpleNamespace(master=master, addPyFile=files.append)
+    send_package(SimpleNamespace(sparkContext=context, conf=settings), tmp_path)
+    assert [Path(file).parent for file in files] == [tmp_path] * sent
 
 
 def test_an_interrupted_start_leaves_no_jvm_behind() -> None:

@@ -43,6 +43,10 @@ TOOLS = {
         "epochmq.admin.pipeline.package_command",
         "EpochMQ as one file for a Spark cluster without it.",
     ),
+    "kubernetes": (
+        "epochmq.admin.pipeline.kubernetes_command",
+        "Pod templates and settings for Spark on Kubernetes.",
+    ),
 }
 
 command = LazyGroup(

@@ -67,7 +67,7 @@ def spark_session(
     """Yield a Spark session that is stopped at the end; errors of Spark become one clear line.
 
     The executors of a cluster get this version of EpochMQ, so that the nodes need not have it. The
-    setting `spark.epochmq.package=installed` in `conf` leaves that out.
+    setting `spark.epochmq.package=installed` leaves that out.
     """
     url = master_url(master)
     remote = url.startswith("sc://")
@@ -84,7 +84,7 @@ def spark_session(
     with translated(), tempfile.TemporaryDirectory(prefix="epochmq-") as place:
         session = builder.getOrCreate() if remote else begun(builder)
         try:
-            if not remote and (conf or {}).get(PACKAGE) != INSTALLED:
+            if not remote:
                 send_package(session, Path(place))
             yield session
         finally:
@@ -101,9 +101,12 @@ def send_package(session: Any, place: Path) -> None:
     """Give the executors of a cluster the archive of `epochmq pipeline package`.
 
     They fetch it from the directory `place`, which must exist as long as the session.
+    `spark.epochmq.package=installed`, wherever Spark has it from, says that they have EpochMQ.
     """
     if session.sparkContext.master.startswith("local["):
         return  # executors are threads of this machine's JVM, and start this Python
+    if session.conf.get(PACKAGE, None) == INSTALLED:
+        return
     archive = cluster_package.build(place / cluster_package.default_name())
     session.sparkContext.addPyFile(str(archive.path))
 
