@@ -1,5 +1,6 @@
 """Forged role notices (1008) to the brokers of a group: nothing that they say is believed."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -46,11 +47,21 @@ def states(group: InProcess) -> list[bytes]:
     return [(group.folder / f"store-{n}" / "brokerIdentity-state").read_bytes() for n in range(3)]
 
 
+async def saved_states(group: InProcess) -> list[bytes]:
+    """Wait until each broker has saved the epoch of the group, which it does after acting on it."""
+
+    def epochs() -> set[int]:
+        return {json.loads(state)["masterEpoch"] for state in states(group)}
+
+    await until(lambda: len(epochs()) == 1 and 0 not in epochs())
+    return states(group)
+
+
 @pytest.mark.parametrize("epoch", [2, 2**30, 2**31 - 1])
 async def test_a_group_outlives_forged_notices_and_a_restart(group: InProcess, epoch: int) -> None:
     master = await group.whole()
     await put_until_stored(group)
-    before = states(group)
+    before = await saved_states(group)
     for broker in group.brokers:
         for named in (77, broker.node.group_position.own_id):
             body = encode_body(SyncStateSet([named], 1))
