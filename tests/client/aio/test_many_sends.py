@@ -190,7 +190,7 @@ async def test_the_problem_of_an_earlier_try_is_told_when_time_is_up(
             await producer.queues(topic)
         with pytest.raises(NotReachable, match="no name server answers"):
             await producer.send(Message(topic, b"x"))
-        assert len(tries) == 4
+        assert len(tries) >= 4
 
 
 async def test_the_callers_message_stays_as_it_is(namesrv: str, topic: str) -> None:
