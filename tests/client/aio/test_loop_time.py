@@ -58,12 +58,12 @@ async def test_idle_time_is_no_stall() -> None:
 async def test_a_send_outlives_a_stall_that_is_longer_than_its_timeout(
     namesrv: str, topic: str
 ) -> None:
-    async with Producer(namesrv, "p", timeout_ms=600) as producer:
+    async with Producer(namesrv, "p", timeout_ms=1_000) as producer:
         for _ in range(2):  # with connections to be made, and with those that are there
             sends = [asyncio.create_task(producer.send(Message(topic, b"x"))) for _ in range(20)]
             for _ in range(2):
                 await asyncio.sleep(0.0005)
-                time.sleep(0.7)
+                time.sleep(1.6)
             await asyncio.gather(*sends)
 
 

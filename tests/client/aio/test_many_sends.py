@@ -180,17 +180,22 @@ async def test_the_problem_of_an_earlier_try_is_told_when_time_is_up(
         tries: list[str] = []
 
         async def refuse_once(name: str) -> None:
-            tries.append(name)
-            if len(tries) % 2:
+            if not tries:
+                tries.append("refused")
                 raise NotReachable("no name server answers")
+            tries.append("cut off")
             await asyncio.Event().wait()
 
         monkeypatch.setattr(producer, "_refresh_route", refuse_once)
-        with pytest.raises(NotReachable, match="no name server answers"):
-            await producer.queues(topic)
-        with pytest.raises(NotReachable, match="no name server answers"):
-            await producer.send(Message(topic, b"x"))
-        assert len(tries) >= 4
+        for call in (
+            lambda: producer.queues(topic),
+            lambda: producer.send(Message(topic, b"x")),
+        ):
+            tries.clear()
+            with pytest.raises(NotReachable, match="no name server answers"):
+                await call()
+            # One try is cut off; a stall of the loop extends the deadline, and so allows more.
+            assert tries[:2] == ["refused", "cut off"]
 
 
 async def test_the_callers_message_stays_as_it_is(namesrv: str, topic: str) -> None:

@@ -27,13 +27,9 @@ final class Producers {
         producer.setInstanceName("producer-" + System.nanoTime());
         producer.setSendMsgTimeout(options.number("timeout-ms", 5000));
         producer.setPollNameServerInterval(1000);
-        boolean undisturbed = options.text("until", "").isEmpty();
-        if (undisturbed) {
-            producer.setMqClientApiTimeout(10_000); // a busy machine may need more than 3 s
-        }
         producer.start();
         try {
-            if (undisturbed) {
+            if (options.text("until", "").isEmpty()) {
                 send(producer, options);
             } else {
                 sendUntil(producer, options, Paths.get(options.text("until")));
