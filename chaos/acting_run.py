@@ -54,7 +54,7 @@ _RUNTIME_INFO = 28
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Durations in seconds; with `target_dead_s` a master to which the acting master hands over
-    is killed as well, while messages are on their way to it, and is back so many seconds later.
+    is killed as well, while messages are on their way to it, and starts again after that time.
     """
 
     before_s: float = 12.0

@@ -1,8 +1,8 @@
 """INV-34 with acting masters: a route shows one master a group, and no two serve locks for long.
 
 A name server shows the registered master, else the smallest id that it knows, for reading only.
-Two acting masters are possible for as long as the first does not notice that it is none any
-more (`brokerNotActiveTimeoutMillis`); not longer, whatever a part of the name servers says. What
+Two acting masters are possible for as long as the first does not notice that it no longer
+acts (`brokerNotActiveTimeoutMillis`); not longer, whatever a part of the name servers says. What
 they give out meanwhile is INV-31's to judge.
 """
 

@@ -1,7 +1,7 @@
 """RocketMQ's Java clients through the death and return of a master, as `python -m chaos acting`.
 
 In order, by POP and in transactions; delayed and timed messages with our client. The first living
-master that the stand-in hands over to is killed as well, with messages on their way there. It
+master that the acting master hands over to is killed as well, with messages on their way there. It
 takes most of a minute: both deaths and both returns are waited for, with JVMs that consume.
 """
 

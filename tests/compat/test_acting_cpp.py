@@ -170,7 +170,7 @@ def test_it_sends_and_reads_in_order_and_loses_nothing(tmp_path: Path) -> None:
         stack.enter_context(looked_at(offsets))
         wait_until(lambda: any(offsets.seen), WAIT_MAX_S, "a committed offset")
 
-        ride.reader.pause()  # what is acknowledged now only the stand-in can give it
+        ride.reader.pause()  # what is acknowledged now only the acting master can give it
         ride.wait_acks(SOME)
         keep_silent(pairs, stack)
         dies.process.kill9()

@@ -215,7 +215,7 @@ def assert_read(reader: Reader, since_ms: float) -> None:
 
 
 def check_masters_requests(broker: str, topic: str) -> None:
-    """What the seed names, asked of the stand-in as of a master."""
+    """What the seed names, asked of the acting master as of a master."""
     queue = {"topic": topic, "queueId": 0}
     assert wire.call(broker, 30, queue).ext["offset"] == str(BACKLOG)
     assert wire.call(broker, 31, queue).ext["offset"] == "0"
@@ -285,7 +285,7 @@ def offset_at(broker: Server) -> int | None:
 def test_with_name_servers_of_4_and_5(tmp_path: Path) -> None:
     """compatibleWithOldNameSrv against both; natively against the new one.
 
-    The old one keeps the registration and names the members, and cannot show a stand-in.
+    The old one keeps the registration and names the members, and cannot show an acting master.
     """
     port = free_port()
     old = had(

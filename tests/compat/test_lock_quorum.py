@@ -76,7 +76,7 @@ def shows(namesrv: Server, topic: str, wanted: dict[int, str], perm: int) -> boo
 
 
 def test_a_lock_outlives_its_master(tmp_path: Path) -> None:
-    """kill -9 of the master: its client goes on at the stand-in, and at no moment does another."""
+    """kill -9 of the master: its client goes on at the acting master, and no other client does."""
     with Pairs(names=[NAME], slaves=2, root=tmp_path, broker_config=STRICT) as pairs:
         master, first, second = group = pairs.group(NAME)
         topic = make_topic(group)
@@ -88,7 +88,7 @@ def test_a_lock_outlives_its_master(tmp_path: Path) -> None:
             nobody_gives([first, second], topic, "two")
             return gets(first, topic, "one")
 
-        wait_until(goes_on, WAIT_MAX_S, "the client goes on at the stand-in")
+        wait_until(goes_on, WAIT_MAX_S, "the client goes on at the acting master")
         assert stands_in(first)
         nobody_gives([first, second], topic, "two")
         assert gets(first, topic, "one", 1)
@@ -100,7 +100,7 @@ def test_a_lock_outlives_its_master(tmp_path: Path) -> None:
         master.start()
         wait_until(lambda: role(master) == "MASTER", WAIT_MAX_S, "the master is back")
         wait_until(lambda: gets(master, topic, "one"), WAIT_MAX_S, "the lock of before its death")
-        wait_until(lambda: gets(master, topic, "two", 1), WAIT_MAX_S, "the stand-in's lock")
+        wait_until(lambda: gets(master, topic, "two", 1), WAIT_MAX_S, "the acting master's lock")
         nobody_gives(group, topic, "two")
         nobody_gives(group, topic, "one", 1)
 

@@ -30,7 +30,7 @@ def test_own_queues_are_no_pins(queue_id: int) -> None:
 
 
 @given(st.text(), NAMES, st.text("abcdef-01", min_size=1, max_size=8))
-def test_only_keys_of_a_removed_queue_move(key: str, names: set[str], gone: str) -> None:
+def test_only_keys_of_a_removed_master_move(key: str, names: set[str], gone: str) -> None:
     before = favourite(key, names | {gone})
     if before != gone:
         assert favourite(key, names - {gone}) == before

@@ -48,6 +48,11 @@ def test_driver_and_executors_get_secret_and_addresses() -> None:
     [
         ({"namespace": "Upper"}, "'Upper' is no name of a Kubernetes namespace"),
         ({"namespace": ""}, "'' is no name of a Kubernetes namespace"),
+        ({"namespace": "a.b"}, "'a.b' is no name of a Kubernetes namespace"),
+        ({"namespace": "n" * 64}, "is no name of a Kubernetes namespace"),
+        ({"service_account": "a..b"}, "is no name of a Kubernetes service account"),
+        ({"secret": "a.b"}, "'a.b' is no name of a Kubernetes secret"),
+        ({"secret": "s" * 57}, "is no name of a Kubernetes secret"),
         ({"service_account": "a_b"}, "'a_b' is no name of a Kubernetes service account"),
         ({"secret": "a=b\nc"}, "is no name of a Kubernetes secret"),
         ({"secret": "x" * 254}, "is no name of a Kubernetes secret"),
@@ -67,9 +72,9 @@ def test_other_texts_are_replaced_only_on_request(tmp_path: Path) -> None:
     paths = write(KubernetesJob(IMAGE), place)
     assert write(KubernetesJob(IMAGE), place) == paths
     (place / EXECUTOR).write_bytes(b"\xff mine")
-    with pytest.raises(UsageError, match=r"executor\.yaml has another text: --force"):
+    with pytest.raises(UsageError, match=r"executor\.yaml has other contents: --force"):
         write(KubernetesJob(IMAGE), place)
-    with pytest.raises(UsageError, match=r"driver\.yaml has another text: --force"):
+    with pytest.raises(UsageError, match=r"driver\.yaml has other contents: --force"):
         write(KubernetesJob(IMAGE, user=7), place)
     assert "185" in (place / DRIVER).read_text()
     write(KubernetesJob(IMAGE, user=7), place, replace=True)

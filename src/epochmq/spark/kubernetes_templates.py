@@ -18,7 +18,11 @@ SECRET_DIR = "/etc/epochmq"
 """Where pods see the files of the secret."""
 SPARK_USER = 185
 """User id in images that are built from Spark's own Dockerfiles."""
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_NAMESPACE = re.compile(rf"(?=.{{1,63}}\Z){_LABEL}")
+_ACCOUNT = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
+_SECRET = re.compile(rf"(?=.{{1,56}}\Z){_LABEL}")
+"""Shorter than Kubernetes allows: Spark names a volume after the secret, with `-volume` behind."""
 _IMAGE = re.compile(r"[\w][\w.:/@-]{0,511}", re.ASCII)
 _TEMPLATE = """\
 # Pod template of the {role}. Spark adds the image, the resources, and what {settings} says.
@@ -68,14 +72,16 @@ class KubernetesJob:
     user: int = SPARK_USER
 
     def __post_init__(self) -> None:
-        names = {"namespace": self.namespace, "service account": self.service_account}
-        if self.secret:
-            names["secret"] = self.secret
-        for what, name in names.items():
-            if not _NAME.fullmatch(name):
+        for what, name, form in (
+            ("namespace", self.namespace, _NAMESPACE),
+            ("service account", self.service_account, _ACCOUNT),
+            ("secret for Spark", self.secret or "none", _SECRET),
+        ):
+            if not form.fullmatch(name):
+                dots = ", '-' and single '.'" if form is _ACCOUNT else " and '-'"
                 raise UsageError(
-                    f"{name!r} is no name of a Kubernetes {what}: use lower-case letters, digits,"
-                    " '-' and '.'"
+                    f"{name!r} is no name of a Kubernetes {what}: use lower-case letters,"
+                    f" digits{dots}, with a letter or digit at both ends"
                 )
         if not _IMAGE.fullmatch(self.image):
             raise UsageError(f"{self.image!r} is no image: write REGISTRY/NAME:TAG")
@@ -120,10 +126,10 @@ def _settings(job: KubernetesJob, place: Path) -> dict[str, str]:
 def write(job: KubernetesJob, place: Path, *, replace: bool = False) -> list[Path]:
     """Write the files into the directory `place`, which is created. Return their paths.
 
-    Files that are there with the same text stay as they are.
+    Files that are there with the same contents stay as they are.
 
     Raises:
-        UsageError: a file is there with another text, and `replace` is false. Nothing is written.
+        UsageError: a file is there with other contents, and `replace` is false. Nothing is written.
         OSError: a file cannot be read or written.
     """
     place = place.absolute()
@@ -131,7 +137,7 @@ def write(job: KubernetesJob, place: Path, *, replace: bool = False) -> list[Pat
     for path, data in files.items():
         if not replace and path.exists() and path.read_bytes() != data:
             raise UsageError(
-                f"{path} has another text: --force replaces it, or name another directory"
+                f"{path} has other contents: --force replaces it, or name another directory"
             )
     place.mkdir(parents=True, exist_ok=True)
     for path, data in files.items():

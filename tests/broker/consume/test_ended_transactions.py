@@ -1,4 +1,4 @@
-"""What is known of transactions that a stand-in ended while older ones are open (ADR 0063)."""
+"""Transactions that an acting master ended while older ones are open (ADR 0063)."""
 
 import json
 from typing import Any

@@ -490,7 +490,7 @@ LEADS = dataclasses.replace(OPTIONS, own_id=0, own_address=MASTER)
 
 
 def test_a_master_that_stood_still_comes_back_as_after_a_restart() -> None:
-    """Else what a stand-in did meanwhile would be taken back by the master's old tables."""
+    """Else what an acting master did meanwhile would be taken back by the master's old tables."""
     world = World(options=LEADS)
     world.run(5_000)
     world.step(9_900)

@@ -264,7 +264,7 @@ async def test_the_tables_of_a_master_that_takes_nothing_back_set_nothing_back(
 
 
 async def test_owed_progress_survives_a_restart(group: InProcess) -> None:
-    """The master was away, came back alone, and delivers from old offsets; its stand-in died."""
+    """The master came back alone and delivers from old offsets; the acting master died."""
     master, slave = await pair(group)
     await put_many(master, 8)
     await until(lambda: log_of(slave) == log_of(master))
@@ -287,7 +287,7 @@ async def test_owed_progress_survives_a_restart(group: InProcess) -> None:
 
 
 async def test_a_debt_in_a_topic_that_was_created_again_meanwhile_is_none(group: InProcess) -> None:
-    """The stand-in was away when an operator deleted the topic."""
+    """The acting master was away when an operator deleted the topic."""
     master, slave = await pair(group)
     await put_many(master, 8)
     commit_one(master)

@@ -112,7 +112,7 @@ def test_a_copy_of_a_group_that_holds_a_queue_is_a_dead_letter(
 ) -> None:
     """Java's consumers in order send what failed after `limit` retries, and say just that number.
 
-    A stand-in's letter has no limit, and goes where it belongs.
+    A letter of an acting master has no limit, and goes where it belongs.
     """
     if lock_ms is not None:
         queue = MessageQueue("T", "b", 0)

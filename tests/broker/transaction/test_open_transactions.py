@@ -97,7 +97,7 @@ def test_an_op_may_name_the_first_one_in_place_of_its_copy() -> None:
 
 
 def test_a_copy_that_comes_late_of_one_that_ended_unnamed_is_over_as_well() -> None:
-    """A stand-in gets the end of the old master's log when that one returns."""
+    """An acting master gets the end of the old master's log when that one returns."""
     core = ready(half(0), half(1), half(2), terms=replace(TERMS, open_max=2))
     for at in (0, 1, 2):
         end(core, at)

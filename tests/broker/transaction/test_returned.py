@@ -1,4 +1,4 @@
-"""A master that returns takes for ended what its stand-in ended, and nothing else (ADR 0063)."""
+"""For a returning master exactly what the acting master ended is ended (ADR 0063)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
 
 SILENT_MS = 8_000
-"""Then a stand-in hands a transaction over."""
+"""Then an acting master hands a transaction over."""
 
 
 class Elsewhere:
@@ -67,7 +67,7 @@ def stand_in(harness: BrokerHarness) -> Elsewhere:
 
 
 def handed_over(harness: BrokerHarness) -> dict[str, Any]:
-    """The stand-in steps down; what it tells the master."""
+    """The acting master steps down; what it tells the master."""
     harness.node.transactions.hand_over(harness.clock.now, harness.clock.wall)
     become(harness.node, Role.SLAVE)
     tick(harness)
@@ -155,7 +155,7 @@ def test_what_could_not_be_written_elsewhere_is_open(harness: BrokerHarness) -> 
 
 
 def test_it_is_told_at_once_and_before_an_op_message_would_be_due(harness: BrokerHarness) -> None:
-    """A stand-in that is killed has it in the table that is saved next."""
+    """An acting master that is killed has it in the table that is saved next."""
     answers = sent(harness, 2, immune=1)
     stand_in(harness)
     harness.client().ask(end(answers[1]))

@@ -138,7 +138,7 @@ async def test_another_process_of_the_group_answers(quick: str, topic: str) -> N
 async def test_one_that_was_handed_over_is_no_stray_of_another_try(
     broker: str | None, properties: dict[str, str], orphan: bool
 ) -> None:
-    """A stand-in gave it to another group (RIP-32): a rollback there would lose it."""
+    """An acting master gave it to another group (RIP-32): a rollback there would lose it."""
     producer = made("127.0.0.1:1", Listener())
     producer._halves["ID"] = ("b", 7)
     header = CheckTransactionStateHeader(tranStateTableOffset=9, commitLogOffset=9, bname=broker)

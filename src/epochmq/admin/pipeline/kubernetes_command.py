@@ -41,8 +41,8 @@ from epochmq.base.errors import EnvironmentFault
     show_default=True,
     help="User id in the image; 185 in images of Spark's own Dockerfiles.",
 )
-@click.option("--force", is_flag=True, help="Replace files that are there with another text.")
-def command(  # one parameter for each option, as click calls it
+@click.option("--force", is_flag=True, help="Replace existing files with other contents.")
+def command(
     directory: Path,
     image: str,
     namespace: str,
@@ -60,7 +60,12 @@ def command(  # one parameter for each option, as click calls it
     from epochmq.spark import kubernetes_templates
 
     job = kubernetes_templates.KubernetesJob(
-        image, namespace, service_account, secret, address_map, user
+        image,
+        namespace=namespace,
+        service_account=service_account,
+        secret=secret,
+        address_map=address_map,
+        user=user,
     )
     try:
         for path in kubernetes_templates.write(job, directory, replace=force):

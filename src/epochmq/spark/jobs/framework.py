@@ -101,7 +101,8 @@ def send_package(session: Any, place: Path) -> None:
     """Give the executors of a cluster the archive of `epochmq pipeline package`.
 
     They fetch it from the directory `place`, which must exist as long as the session.
-    `spark.epochmq.package=installed`, wherever Spark has it from, says that they have EpochMQ.
+    Nothing is sent if `spark.epochmq.package` is `installed`: in `conf`, in a properties file, or
+    as an option of `spark-submit`.
     """
     if session.sparkContext.master.startswith("local["):
         return  # executors are threads of this machine's JVM, and start this Python
