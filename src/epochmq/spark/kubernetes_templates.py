@@ -21,7 +21,7 @@ SPARK_USER = 185
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAMESPACE = re.compile(rf"(?=.{{1,63}}\Z){_LABEL}")
 _ACCOUNT = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
-_SECRET = re.compile(rf"(?=.{{1,56}}\Z){_LABEL}")
+_SECRET = re.compile(rf"(?=.{{0,56}}\Z)(?:{_LABEL})?")
 """Shorter than Kubernetes allows: Spark names a volume after the secret, with `-volume` behind."""
 _IMAGE = re.compile(r"[\w][\w.:/@-]{0,511}", re.ASCII)
 _TEMPLATE = """\
@@ -75,7 +75,7 @@ class KubernetesJob:
         for what, name, form in (
             ("namespace", self.namespace, _NAMESPACE),
             ("service account", self.service_account, _ACCOUNT),
-            ("secret for Spark", self.secret or "none", _SECRET),
+            ("secret for Spark", self.secret, _SECRET),
         ):
             if not form.fullmatch(name):
                 dots = ", '-' and single '.'" if form is _ACCOUNT else " and '-'"

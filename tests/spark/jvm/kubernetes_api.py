@@ -6,8 +6,9 @@ It accepts every object and keeps it; no pod ever runs. It shows which pods Spar
 import json
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 
 HOST = "127.0.0.1"
@@ -20,27 +21,12 @@ class KubernetesApi:
     def __init__(self) -> None:
         self.created: dict[str, list[dict[str, Any]]] = {}
         self._changed = threading.Condition()
-        self._server = ThreadingHTTPServer((HOST, 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self.server = ThreadingHTTPServer((HOST, 0), self._handler())
 
     @property
     def url(self) -> str:
         """The master URL for Spark."""
-        return f"k8s://http://{HOST}:{self._server.server_address[1]}"
-
-    def __enter__(self) -> "KubernetesApi":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        return f"k8s://http://{HOST}:{self.server.server_address[1]}"
 
     def wait_pod(self, role: str, timeout_s: float) -> dict[str, Any]:
         """Return the first pod whose label `spark-role` is `role`.
@@ -99,3 +85,15 @@ class KubernetesApi:
                 """Print nothing."""
 
         return Handler
+
+
+@contextmanager
+def kubernetes_api() -> Iterator[KubernetesApi]:
+    """Run the server in a thread."""
+    api = KubernetesApi()
+    with api.server as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield api
+        finally:
+            server.shutdown()

@@ -1,8 +1,5 @@
 """Spark reads the files of `epochmq pipeline kubernetes` and creates pods from them."""
 
-import os
-import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark.sql", reason="pip install 'epochmq[spark]'")
 
-from tests.spark.jvm.kubernetes_api import KubernetesApi
+from tests.compat.peers.process import Process, wait_until
+from tests.spark.jvm.kubernetes_api import KubernetesApi, kubernetes_api
 from tests.spark.jvm.standalone import SPARK_HOME
 
 from epochmq.spark.kubernetes_templates import SECRET_DIR, SETTINGS, KubernetesJob, write
@@ -49,35 +47,27 @@ def check_pod(pod: dict[str, Any]) -> None:
 
 
 @contextmanager
-def submitted(
-    api: KubernetesApi, place: Path, app: str, *options: str
-) -> Iterator[subprocess.Popen[str]]:
-    """Run `spark-submit` with the written files; it is killed at the end if it still runs."""
+def submitted(api: KubernetesApi, place: Path, app: str, *options: str) -> Iterator[Process]:
+    """Run `spark-submit` with the written files; it is stopped at the end if it still runs."""
     write(JOB, place / "job")
-    argv = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", api.url, *options,
-            "--properties-file", str(place / "job" / SETTINGS),
+    argv = [SPARK_HOME / "bin" / "spark-submit", "--master", api.url, *options,
+            "--properties-file", place / "job" / SETTINGS,
             "--conf", "spark.kubernetes.submission.waitAppCompletion=false",
             "--conf", "spark.ui.enabled=false", app]  # fmt: skip
-    environment = {**os.environ, "SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
-    with (place / "submit.log").open("w") as log:
-        process = subprocess.Popen(
-            argv, env=environment, cwd=place, text=True, stdout=log, stderr=log,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    environment = {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
+    process = Process("spark-submit", argv, place / "submit.log", environment)
+    process.start()
+    try:
+        yield process
+    finally:
+        process.stop(10)
 
 
 def test_the_driver_is_created_as_the_files_say(tmp_path: Path) -> None:
-    with (
-        KubernetesApi() as api,
-        submitted(api, tmp_path, "local:///app.py", "--deploy-mode", "cluster") as process,
-    ):
-        assert process.wait(SUBMIT_TIMEOUT_S) == 0, (tmp_path / "submit.log").read_text()[-5000:]
+    in_cluster = ("local:///app.py", "--deploy-mode", "cluster")
+    with kubernetes_api() as api, submitted(api, tmp_path, *in_cluster) as process:
+        wait_until(lambda: not process.is_alive, SUBMIT_TIMEOUT_S, "spark-submit ends")
+        assert process.returncode == 0, process.log_tail()
         pod = api.wait_pod("driver", 0)
         check_pod(pod)
         assert pod["metadata"]["labels"]["app.kubernetes.io/component"] == "driver"
@@ -94,7 +84,7 @@ def test_executors_are_created_as_the_files_say(tmp_path: Path) -> None:
         "spark.range(1).rdd.map(str).count()\n"
     )
     one = ("--deploy-mode", "client", "--conf", "spark.executor.instances=1")
-    with KubernetesApi() as api, submitted(api, tmp_path, str(app), *one):
+    with kubernetes_api() as api, submitted(api, tmp_path, str(app), *one):
         pod = api.wait_pod("executor", SUBMIT_TIMEOUT_S)
         check_pod(pod)
         assert pod["metadata"]["labels"]["app.kubernetes.io/component"] == "executor"
