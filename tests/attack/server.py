@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.compat.peers.process import wait_until
+
 from epochmq.wire.codes import RequestCode
 
 START_S = 60.0
@@ -137,6 +139,10 @@ class Server:
 
     def log_text(self) -> str:
         return self.log_file.read_text(errors="replace")
+
+    def wait_for_log(self, text: str) -> None:
+        """Wait until its log contains `text`: a thread writes the log, after the answers."""
+        wait_until(lambda: text in self.log_text(), ANSWER_S, f"{text!r} in {self.log_file}")
 
     def stop(self) -> int:
         """SIGTERM; its exit code."""

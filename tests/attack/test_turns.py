@@ -21,7 +21,7 @@ def test_a_broker_tells_how_long_its_turns_are(tmp_path: Path) -> None:
         after = broker.turns()
         assert after[500] == before[500] + 1
         assert int(broker.figures()["epochmqLoopTurnMaxMs"]) > 500
-        assert "a turn of the event loop took" in broker.log_text()
+        broker.wait_for_log("a turn of the event loop took")
 
 
 def test_a_name_server_tells_it_too(tmp_path: Path) -> None:

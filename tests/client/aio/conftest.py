@@ -51,7 +51,10 @@ async def another_instance(namesrv: str) -> AsyncIterator[Instance]:
 @pytest.fixture(scope="package")
 def java_cluster() -> Iterator[Cluster]:
     """RocketMQ's own. One process plays all files that want it (tests/conftest.py), and stops it
-    when it leaves this folder: a Java broker that does nothing takes a quarter of a core."""
+    when it leaves this folder: a Java broker that does nothing takes a third of a core.
+
+    Without `__init__.py` the folder is no package, and the broker runs to the end of the session.
+    """
     try:
         peer = JavaCluster()
     except UnavailableError as missing:
