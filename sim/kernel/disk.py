@@ -231,6 +231,8 @@ class SimDisk:
         self._durable_files: dict[str, Inode] = {}
         self._durable_dirs: set[str] = {""}
         self._waiting: dict[str, list[_Entry]] = {}
+        self._names: dict[str, set[str]] | None = None
+        """The names in each directory, once somebody listed one."""
         self._locks: set[str] = set()
 
     # The harness's side -----------------------------------------------------------------------
@@ -323,14 +325,44 @@ class SimDisk:
     # The port ---------------------------------------------------------------------------------
 
     def _path(self, path: str) -> str:
-        self.alive()
-        if path.startswith("/") or ".." in path.split("/"):
+        if self._off:
+            raise PowerCut
+        if path.startswith("/") or (".." in path and ".." in path.split("/")):
             raise UsageError(f"path {path!r} leads out of the disk")
         return path.strip("/")
 
     def _change(self, entry: _Entry) -> None:
         self._waiting.setdefault(_parent(entry.path), []).append(entry)
         _enter(entry, self._files, self._dirs)
+        if self._names is not None:
+            for path in (entry.path, entry.renamed_from):
+                if path is not None:
+                    self._enter_name(path)
+
+    def _enter_name(self, path: str) -> None:
+        assert self._names is not None
+        folder, _, name = path.rpartition("/")
+        names = self._names.setdefault(folder, set())
+        if path in self._files or path in self._dirs:
+            names.add(name)
+        else:
+            names.discard(name)
+
+    def _names_in(self, folder: str) -> set[str]:
+        """Return the names of the files and directories in `folder`."""
+        if self._names is None:
+            self._names = {}
+            for path in (*self._files, *self._dirs):
+                self._enter_name(path)
+            self._names[""].discard("")  # the root is in no directory
+        return self._names.get(folder, set())
+
+    def _below(self, path: str) -> "list[str]":
+        """Return `path`, if it exists, and everything below it."""
+        found = [path] if path in self._files or path in self._dirs else []
+        for name in self._names_in(path):
+            found += self._below(f"{path}/{name}" if path else name)
+        return found
 
     def open(self, path: str, *, create_size: int | None = None) -> SimFile:
         path = self._path(path)
@@ -352,10 +384,7 @@ class SimDisk:
         return path in self._files or path in self._dirs
 
     def list(self, path: str) -> "list[str]":
-        prefix = self._path(path)
-        prefix = prefix + "/" if prefix else ""
-        found = {p[len(prefix) :] for p in (*self._files, *self._dirs) if p.startswith(prefix)}
-        return sorted(name for name in found if name and "/" not in name)
+        return sorted(self._names_in(self._path(path)))
 
     def is_dir(self, path: str) -> bool:
         return self._path(path) in self._dirs
@@ -418,11 +447,7 @@ class SimDisk:
 
     def remove(self, path: str) -> None:
         path = self._path(path)
-        below = sorted(
-            (p for p in (*self._files, *self._dirs) if p == path or p.startswith(path + "/")),
-            reverse=True,
-        )
-        for gone in below:
+        for gone in sorted(self._below(path), reverse=True):
             self._change(_Entry(gone, self._files.get(gone), gone=True))
             self.step(f"remove {gone}")
 

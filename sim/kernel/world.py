@@ -22,6 +22,8 @@ SECOND = 1_000_000
 EVENTS_MAX = 2_000_000
 SPINS_MAX = 100
 """How often a process may wake again at the same time before it counts as a busy loop."""
+WAKE = "wake"
+"""Label of the event at which a host's timer ends."""
 ANYONE = -1
 """In place of an incarnation: any process on the host when the event runs."""
 
@@ -77,7 +79,7 @@ class World:
                 continue
             self.trace.line(at_us, sequence, host.name if host else "-", label)
             self.touched = host
-            self._perform(host, call)
+            self._perform(host, label, call)
             for observe in self._observers:
                 observe(self)
             if self.trace.count > EVENTS_MAX:
@@ -95,7 +97,7 @@ class World:
             return False
         return True
 
-    def _perform(self, host: Host | None, call: Call) -> None:
+    def _perform(self, host: Host | None, label: str, call: Call) -> None:
         if host is None:
             call()
             return
@@ -104,7 +106,7 @@ class World:
         except PowerCut:
             self.power_off(host)
             return
-        if host.process is not None:
+        if host.process is not None and label != WAKE:  # `_wake` has set the timer itself
             self.arm(host)
 
     # Hosts ------------------------------------------------------------------------------------
@@ -211,7 +213,7 @@ class World:
         host.wake_at_us = time_us
         host.wake_ticket += 1
         ticket = host.wake_ticket
-        self.at(time_us, "wake", lambda: self._wake(host, ticket), host)
+        self.at(time_us, WAKE, lambda: self._wake(host, ticket), host)
 
     def _wake(self, host: Host, ticket: int) -> None:
         if ticket != host.wake_ticket or host.process is None:
