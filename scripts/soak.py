@@ -48,8 +48,8 @@ STAGES = (
     ),
     Stage(
         "properties",
-        120,
-        "properties with 2,000 new examples each",
+        150,
+        "properties with at least 2,000 new examples each",
         (*PYTEST, "tests", *OTHER_STAGES, *PARALLEL, f"--timeout={HALF_A_DAY_S}"),
         {"EPOCHMQ_PROPERTIES": "soak"},
     ),

@@ -16,3 +16,8 @@ FIRST_SEED = int(os.environ.get("EPOCHMQ_SEED", "0"))
 def choose(sample: int, soak: int) -> int:
     """Return how often this run does something: `sample` or `soak` times."""
     return soak if SOAK else sample
+
+
+def examples(sample: int) -> int:
+    """Return how many examples a property tries: `sample`, or at least 2,000 in `make soak`."""
+    return choose(sample, max(sample, 2_000))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.tiers import examples
 
 from epochmq.controller.commands import (
     AlterSyncStateSet,
@@ -229,4 +230,4 @@ class MachineAgainstModel(RuleBasedStateMachine):
 
 
 TestMachineAgainstModel = MachineAgainstModel.TestCase
-TestMachineAgainstModel.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestMachineAgainstModel.settings = settings(max_examples=examples(80), stateful_step_count=40)

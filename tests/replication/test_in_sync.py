@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.tiers import examples
 
 from epochmq.base.errors import OurBug
 from epochmq.base.safeguards import SAFE
@@ -423,4 +424,4 @@ class SlowController(RuleBasedStateMachine):
 
 
 TestSlowController = SlowController.TestCase
-TestSlowController.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestSlowController.settings = settings(max_examples=examples(80), stateful_step_count=40)

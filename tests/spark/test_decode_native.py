@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.spark import records
 from tests.spark.records import BROKER, mutated, plain
+from tests.tiers import examples
 
 from epochmq.model import record
 from epochmq.native.library import library, which
@@ -100,7 +101,7 @@ def test_every_column_is_what_it_is_by_itself(count: int, raw: bool) -> None:
     check(any_log(random.Random(count), count), raw=raw)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.sampled_from(columns.NAMES), min_size=1, unique=True),
     st.integers(1, 9),
@@ -110,7 +111,7 @@ def test_any_choice_of_columns(names: list[str], count: int, raw: bool) -> None:
     check(any_log(random.Random(count), count), names, raw=raw)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 @given(st.lists(records.properties, min_size=1, max_size=5), st.booleans())
 def test_any_properties(texts: list[bytes], raw: bool) -> None:
     data = b"".join(plain(at, props=text) for at, text in enumerate(texts))
@@ -171,7 +172,7 @@ GROUPS = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 @given(st.lists(st.tuples(GROUPS, st.integers(0, 65535)), min_size=1, max_size=9))
 def test_ipv6_hosts_and_ids_of_places(hosts: list[tuple[list[int], int]]) -> None:
     addresses = [

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.spark import records
 from tests.spark.records import plain
+from tests.tiers import examples
 
 from epochmq.model import properties as slow
 from epochmq.spark import decode_heads, decode_properties
@@ -28,7 +29,7 @@ def maps(texts: list[bytes]) -> list[dict[str, str]]:
     return [dict(pairs) for pairs in found.to_pylist()]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 @given(st.lists(records.properties, min_size=1, max_size=6))
 def test_maps_and_values_are_those_of_the_slow_decoder(texts: list[bytes]) -> None:
     expected = [slow.decode_bytes(text) for text in texts]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from epochmq.base.errors import StoreDamaged
 from epochmq.spark.log_export import LogExport, LogRange
@@ -103,13 +104,13 @@ def taken(log: LogImage, cuts: list[int]) -> tuple[list[int], list[tuple[int, in
 places = st.lists(st.integers(0, len(FILE.data)), max_size=20)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(80))
 @given(places)
 def test_records_are_whole_wherever_ranges_are_cut(cuts: list[int]) -> None:
     assert taken(FILE, cuts) == ([offset for offset, _ in FILE.records], [])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60))
 @given(places, st.integers(0, 29))
 def test_damage_is_told_once_wherever_ranges_are_cut(cuts: list[int], hit: int) -> None:
     log = LogImage(bytearray(FILE.data), FILE.base, FILE.records, FILE.filler)

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from epochmq.model.record import HEADS, blank, encode
 from epochmq.spark.log_scan import LogDamage, RecordRun, resync, scan
@@ -50,7 +51,7 @@ def test_a_part_of_a_file_is_read_from_border_to_border(first: int) -> None:
     assert found(WHOLE, start=begin, stop=stop) == (WHOLE.records[first:-1], [])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.integers(0, len(WHOLE.data) - 1), st.integers(1, 255))
 def test_a_changed_byte_hides_one_record_at_most(at: int, mask: int) -> None:
     """Of what it hides every byte is told; what no check covers is read as it is."""
@@ -83,7 +84,7 @@ def is_unchecked(log: LogImage, at: int, within: int) -> bool:
     return within not in covered
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(80))
 @given(st.integers(0, len(WHOLE.data)))
 def test_a_file_that_was_cut_short_gives_all_that_is_whole(size: int) -> None:
     log = LogImage(WHOLE.data[:size], WHOLE.base, WHOLE.records, WHOLE.filler)
@@ -97,7 +98,7 @@ def test_a_file_that_was_cut_short_gives_all_that_is_whole(size: int) -> None:
     assert [(d.start, d.end) for d in damaged] == rest
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_a_lost_range_is_told_and_what_follows_it_is_found(data: st.DataObject) -> None:
     size = len(WHOLE.data)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.spark import records
 from tests.spark.records import BROKER, plain
+from tests.tiers import examples
 
 from epochmq.model import properties as slow
 from epochmq.native.library import library, which
@@ -58,7 +59,7 @@ def is_text(text: bytes) -> bool:
         return False
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 @given(st.lists(records.properties, min_size=1, max_size=5))
 def test_what_it_takes_it_reads_as_the_slow_decoder_does(texts: list[bytes]) -> None:
     found = packed(texts)

@@ -12,6 +12,7 @@ from sim.kernel.disk import SimDisk
 from tests.native import fuzz
 from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened, ship
 from tests.store.world import HOST, has_batch_queues
+from tests.tiers import examples
 
 from epochmq.base.errors import PeerError
 from epochmq.model.names import SCHEDULE_TOPIC
@@ -141,7 +142,7 @@ def compare(data: bytes, chunks: list[int], confirm: float = 1.0) -> str:
 CHUNKS = st.lists(st.sampled_from((1, 7, 80, 777, 3000, SIZE)), min_size=1, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 1 << 32), st.booleans(), CHUNKS, st.sampled_from((1.0, 0.6)))
 def test_the_same_log_gives_the_same_store(
     seed: int, odd: bool, chunks: list[int], confirm: float
@@ -152,7 +153,7 @@ def test_the_same_log_gives_the_same_store(
     compare(data, chunks, confirm)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(80))
 @given(st.integers(0, 1 << 32), CHUNKS)
 def test_the_same_damage_is_found_at_the_same_place(seed: int, chunks: list[int]) -> None:
     rng = Random(seed)

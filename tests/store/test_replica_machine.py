@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sim.kernel.disk import SimDisk
 from tests.store.replicas import REPLICATED, WALL, log_bytes, opened
 from tests.store.world import draft, everything
+from tests.tiers import examples
 
 from epochmq.model.record import decode
 from epochmq.store.draft import Appended
@@ -194,7 +195,5 @@ class ReplicaMachine(RuleBasedStateMachine):
             assert self.store.verify().problems == []
 
 
-ReplicaMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True
-)
+ReplicaMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestReplica = ReplicaMachine.TestCase

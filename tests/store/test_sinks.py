@@ -10,6 +10,7 @@ from sim.kernel.disk import SimDisk
 from tests.store.replicas import WALL, opened, ship
 from tests.store.test_replica_machine import Known, ReplicaMachine
 from tests.store.world import SMALL, TOPICS, draft, everything
+from tests.tiers import examples
 
 from epochmq.base import limits
 from epochmq.model import properties as props
@@ -326,9 +327,7 @@ class SinkMachine(ReplicaMachine):
         return self.store.whole_end
 
 
-SinkMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True
-)
+SinkMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestSinksOnAReplica = SinkMachine.TestCase
 
 

@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.store.world import SMALL, World, draft, everything
+from tests.tiers import examples
 
 from epochmq.model.record import decode
 from epochmq.store.draft import Appended
@@ -108,7 +109,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.world.check()
 
 
-StoreMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+StoreMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30)
 TestStore = StoreMachine.TestCase
 assert Appended
 

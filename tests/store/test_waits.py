@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sim.kernel.disk import SimDisk
 from tests.broker.broker_harness import SMALL, WALL
+from tests.tiers import examples
 
 from epochmq.broker.delay.timed import waiting
 from epochmq.model import record
@@ -51,7 +52,7 @@ def opened() -> Store:
     return Store.open(SimDisk(), StoreOptions(**SMALL), HOST, WALL)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100))
 @given(st.lists(TEXTS, min_size=1, max_size=4))
 def test_the_same_as_in_python(texts: list[list[tuple[str, str]]]) -> None:
     store = opened()

@@ -16,6 +16,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.tiers import examples
 
 from epochmq.broker.consume.queue_locks import LIFE_MS, Attempt, QueueLocks
 from epochmq.model.topic import MessageQueue
@@ -116,9 +117,7 @@ class Promises(RuleBasedStateMachine):
 
 
 TestPromises = Promises.TestCase
-TestPromises.settings = settings(
-    max_examples=300, stateful_step_count=40, deadline=None, derandomize=True
-)
+TestPromises.settings = settings(max_examples=examples(100), stateful_step_count=40)
 
 
 def test_what_a_client_once_asked_another_broker_for_comes_late() -> None:
@@ -187,7 +186,7 @@ def test_the_judge() -> None:
         max_size=9,
     )
 )
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(100))
 def test_answers_are_linearizable(wishes: list[tuple[str, bool, int, int, int]]) -> None:
     """Calls overlap: each is carried out some time after it is made, and answered after that."""
     locks = QueueLocks()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from tests.broker.delay.timers import TimerBroker
 from tests.broker.slow import Slow
+from tests.tiers import examples
 
 from epochmq.base.errors import DiskFull
 from epochmq.broker.delay.timed_messages import BACK_MS, Timer
@@ -384,4 +385,4 @@ def test_an_answer_carries_older_progress() -> None:
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestMachine.settings = settings(max_examples=examples(40), stateful_step_count=20)

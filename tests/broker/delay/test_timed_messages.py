@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.tiers import examples
 
 from epochmq.base.errors import OurBug
 from epochmq.broker.delay.timed_messages import (
@@ -779,7 +780,7 @@ def test_a_late_one_hung_before_the_clock_went_back_comes() -> None:
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestMachine.settings = settings(max_examples=examples(60), stateful_step_count=40)
 
 
 def test_slots_that_were_delivered_in_part_are_opened_by_themselves() -> None:

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from tests.broker.broker_harness import send
 from tests.broker.delay.timers import LOG_BYTES, TimerBroker
 from tests.broker.slow import Slow
+from tests.tiers import examples
 
 from epochmq.broker.delay.timer_driver import ENQUEUE_COUNT
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
@@ -451,7 +452,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestMachine.settings = settings(max_examples=examples(25), stateful_step_count=20)
 
 
 def test_a_large_slot_is_collected_in_pieces(

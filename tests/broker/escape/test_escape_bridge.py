@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.tiers import examples
 
 from epochmq.base import limits
 from epochmq.broker.escape import escape_bridge as escape_core
@@ -407,5 +408,5 @@ class Peers(RuleBasedStateMachine):
         assert world.core.statistics()["waiting"] == 0
 
 
-Peers.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Peers.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestPeers = Peers.TestCase

@@ -20,6 +20,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.tiers import examples
 
 from epochmq.broker.consume.queue_locks import VOTE_LIFE_MS, Attempt, QueueLocks
 from epochmq.broker.group.lock_ballot import LockBallot, LockRequest, quorum_of
@@ -280,10 +281,8 @@ def test_never_two_holders() -> None:
         run_state_machine_as_test(  # type: ignore[no-untyped-call]
             machine,
             settings=settings(
-                max_examples=400,
+                max_examples=examples(150),
                 stateful_step_count=40,
-                deadline=None,
-                derandomize=True,
                 suppress_health_check=list(HealthCheck),
             ),
         )

@@ -11,6 +11,7 @@ from tests.broker.become import become
 from tests.broker.broker_harness import send
 from tests.broker.delay.timers import TimerBroker
 from tests.broker.slow import Slow
+from tests.tiers import examples
 
 from epochmq.broker.delay.delay_schedule import BATCH_MAX
 from epochmq.broker.internal_writes.internal_writer import ASK_AGAIN_MS, PendingWrites
@@ -176,7 +177,7 @@ class Waits(RuleBasedStateMachine):
 
 
 TestWaits = Waits.TestCase
-TestWaits.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestWaits.settings = settings(max_examples=examples(60), stateful_step_count=40)
 
 
 STEPS = 40
@@ -294,6 +295,6 @@ def test_the_longest_row_of_sends_comes_out(delay: str) -> None:
 
 
 TestSlowly = Slowly.TestCase
-TestSlowly.settings = settings(max_examples=40, stateful_step_count=STEPS, deadline=None)
+TestSlowly.settings = settings(max_examples=examples(40), stateful_step_count=STEPS)
 TestSlowlyInRoles = SlowlyInRoles.TestCase
-TestSlowlyInRoles.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestSlowlyInRoles.settings = settings(max_examples=examples(25), stateful_step_count=30)

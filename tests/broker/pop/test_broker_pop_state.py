@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.broker.become import become
 from tests.broker.broker_harness import ext
 from tests.broker.pop_harness import PopHarness, Popped, ack, hide
+from tests.tiers import examples
 
 from epochmq.base import limits
 from epochmq.base.unbounded import FOREVER
@@ -347,7 +348,7 @@ class Merging(Slowly):
 
 
 few = settings(
-    max_examples=25, stateful_step_count=30, deadline=None,
+    max_examples=examples(25), stateful_step_count=30,
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
 Slowly.TestCase.settings = few

@@ -3,6 +3,7 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.tiers import examples
 
 from epochmq.broker.pop import revive as module
 from epochmq.broker.pop.pop_records import CheckPoint, Key
@@ -405,7 +406,7 @@ def test_what_is_over_does_not_fill_the_plan() -> None:
     assert len(core._due) < 100
 
 
-@settings(max_examples=60, stateful_step_count=60)
+@settings(max_examples=examples(60), stateful_step_count=60)
 class Slowly(RuleBasedStateMachine):
     """The whole log is kept; a crash begins again at the progress. Nothing open is ever lost, and
     nothing that was acknowledged in time is delivered."""

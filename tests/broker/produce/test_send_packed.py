@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.broker.broker_harness import BrokerHarness, send
 from tests.broker.produce.native_pairs import Pair
 from tests.native.fuzz import a_body, a_text, an_entry
+from tests.tiers import examples
 
 from epochmq.base.errors import DiskFull
 from epochmq.native import library
@@ -96,7 +97,7 @@ def test_texts_of_all_kinds_are_taken(
     assert harness.store.verify().problems == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 2**32), st.sampled_from((0, 8, 0x30)), st.booleans())
 def test_both_leave_the_same(seed: int, sys_flag: int, sync: bool) -> None:
     rng = Random(seed)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.broker.broker_harness import BrokerHarness, Client, ext, pull, send
 from tests.broker.produce.native_pairs import BUFFER, Pair
 from tests.native.fuzz import a_header, a_text, damaged
+from tests.tiers import examples
 
 from epochmq.base.errors import DiskFull
 from epochmq.model.host import pack
@@ -222,7 +223,7 @@ def test_with_synchronous_flush_the_answers_wait(code: int) -> None:
     assert told[0].count(b'"code":%d' % code) == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 2**32), st.booleans())
 def test_both_leave_the_same(seed: int, sync: bool) -> None:
     rng = Random(seed)

@@ -10,6 +10,7 @@ from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness, ext, send
 from tests.broker.produce.native_pairs import Pair
 from tests.broker.serving.test_acks import AckHarness
+from tests.tiers import examples
 
 from epochmq.broker.produce.send_sink import SinkGate, furthest
 from epochmq.broker.serving.roles import Role
@@ -298,7 +299,7 @@ def test_the_native_code_takes_a_run_that_is_new(
 
 
 @needs_native
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 2**32), st.booleans())
 def test_both_drop_the_same(seed: int, sync: bool) -> None:
     """The same requests of a sink, over and over, by the native code and in Python."""

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness, Client, ext, send
+from tests.tiers import examples
 
 from epochmq.base import limits
 from epochmq.broker.requests import bulk_read
@@ -243,7 +244,7 @@ def test_it_is_counted() -> None:
     assert harness.node.stats.get_found.total == 10
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     tags=st.lists(st.sampled_from(["", "a", "b", *COLLIDING]), min_size=1, max_size=40),
     wanted=st.sampled_from(["*", "a", "a || BB", "Aa"]),

@@ -19,6 +19,7 @@ from tests.broker.requests.put_aside import (
     taken,
 )
 from tests.broker.transaction.around import end
+from tests.tiers import examples
 
 from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.native import library
@@ -138,7 +139,7 @@ def test_a_file_that_ends_between() -> None:
     check_alike(pair)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 @given(st.integers(0, 2**32), st.booleans())
 @example(seed=12842, sync=True)  # a message for an exact time is delivered a tick apart
 def test_both_leave_the_same(seed: int, sync: bool) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.tiers import examples
 
 from epochmq.base.errors import OurBug
 from epochmq.broker.transaction import open_transactions as module
@@ -575,4 +576,4 @@ class Model(RuleBasedStateMachine):
 
 
 TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestModel.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.spark.jobs.replicas import Held, held, make_log, write_store
+from tests.tiers import examples
 
 from epochmq.base.errors import PeerError, UsageError
 from epochmq.spark.jobs.audit import Audit, asks_of, plan, run_audit, whole
@@ -40,7 +41,7 @@ def test_equal_replicas_are_sound_and_wholly_compared() -> None:
 offsets = st.integers(0, LOG.end - 1)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(80))
 @given(
     limit=st.sampled_from(LOG.starts[200:]),
     flips=st.tuples(*(st.lists(offsets, max_size=4).map(set) for _ in NAMES)),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from epochmq.base.errors import EnvironmentFault, UsageError
 from epochmq.spark.jobs.dlq_ledger import open_ledger
@@ -22,7 +23,7 @@ def write(path: Path, count: int) -> bytes:
     return path.read_bytes()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(count=st.integers(0, 4), cut=st.integers(0, 2000))
 def test_cut_off_anywhere(tmp_path_factory: pytest.TempPathFactory, count: int, cut: int) -> None:
     path = tmp_path_factory.mktemp("ledger") / "ledger"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.spark.jobs.lake import BROKER, HOST, START_MS, FakeCluster, NeverAsked, Topic
-from tests.tiers import choose
+from tests.tiers import choose, examples
 
 from epochmq.base.errors import UsageError
 from epochmq.model import record
@@ -156,7 +156,7 @@ def test_a_table_of_something_else_is_refused(tmp_path: Path, format: str) -> No
         UpsertState.from_json("{")
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), max_size=12))
 def test_the_largest_version_of_each_key_stays(pairs: list[tuple[str, int]]) -> None:
     rows = [{"key": key, "version": f"{number}", "deleted": False} for key, number in pairs]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sim.kernel.disk import PowerCut, SimDisk
+from tests.tiers import examples
 
 from epochmq.store.timer.timer_files import SlotLink, TimerFiles
 from epochmq.store.timer.timer_log import FOLDER, TimerLog
@@ -101,7 +102,7 @@ def test_going_back_and_opening_again_keep_what_was_before(steps: list[list[int]
         assert contents(files) == model
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 200), st.integers(0, 1 << 30))
 def test_after_a_power_cut_it_is_as_vouched_for_or_damaged(at: int, seed: int) -> None:
     """Whatever of the later writes got through: the state at the last sync, or an error."""
