@@ -7,10 +7,10 @@ from tests.sim.histories import name, play_all, seed_chunks
 from tests.tiers import choose
 
 SEEN: Counter[str] = Counter()
-WHOLE = choose(sample=10, soak=1000)
+WHOLE = choose(sample=6, soak=1000)
 
 
-@pytest.mark.parametrize("seeds", seed_chunks("acting", sample=10, soak=1000), ids=name)
+@pytest.mark.parametrize("seeds", seed_chunks("acting", sample=6, soak=1000), ids=name)
 def test_histories(seeds: list[int]) -> None:
     SEEN.update(play_all("acting", seeds))
 

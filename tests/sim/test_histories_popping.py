@@ -7,10 +7,10 @@ from tests.sim.histories import name, play_all, seed_chunks
 from tests.tiers import choose
 
 SEEN: Counter[str] = Counter()
-WHOLE = choose(sample=6, soak=500)
+WHOLE = choose(sample=4, soak=500)
 
 
-@pytest.mark.parametrize("seeds", seed_chunks("popping", sample=6, soak=500), ids=name)
+@pytest.mark.parametrize("seeds", seed_chunks("popping", sample=4, soak=500), ids=name)
 def test_histories(seeds: list[int]) -> None:
     SEEN.update(play_all("popping", seeds))
 

@@ -8,7 +8,7 @@ from tests.tiers import FIRST_SEED, choose
 SCRIPTS = range(FIRST_SEED, FIRST_SEED + choose(sample=20, soak=1000))
 
 
-@pytest.mark.parametrize("seeds", seed_chunks("store", sample=75, soak=5000), ids=name)
+@pytest.mark.parametrize("seeds", seed_chunks("store", sample=40, soak=5000), ids=name)
 def test_histories(seeds: list[int]) -> None:
     marks = play_all("store", seeds)
     assert len(seeds) < 20 or marks["fault.power_at_write"] > 4
