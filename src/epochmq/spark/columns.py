@@ -49,21 +49,28 @@ _SPARK = {
     pa.int64(): "bigint",
     _TIME: "timestamp",
     _MAP: "map<string,string>",
+    pa.bool_(): "boolean",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.date32(): "date",
 }
 
 
-def chosen(columns: Sequence[str] | None, properties: str = "map") -> tuple[str, ...]:
+def chosen(
+    columns: Sequence[str] | None, properties: str = "map", typed: Sequence[pa.Field] = ()
+) -> tuple[str, ...]:
     """Return the selected column names in the order of the request; all of them for None.
 
-    Raises `UsageError` for an unknown or repeated name, for an empty selection, and for an unknown
-    value of `properties`.
+    `typed` are the columns that bodies give in addition. Raises `UsageError` for an unknown or
+    repeated name, for an empty selection, and for an unknown value of `properties`.
     """
     if properties not in PROPERTIES:
         raise UsageError(_unknown("value of properties", properties, PROPERTIES))
-    names = NAMES if columns is None else tuple(columns)
+    known = (*NAMES, *(field.name for field in typed))
+    names = known if columns is None else tuple(columns)
     for at, name in enumerate(names):
-        if name not in ARROW:
-            raise UsageError(_unknown("column", name, NAMES))
+        if name not in known:
+            raise UsageError(_unknown("column", name, known))
         if name in names[:at]:
             raise UsageError(f"column {name!r} is asked for twice; name it once")
     kept = tuple(n for n in names if n != "properties" or properties != "none")
@@ -72,17 +79,30 @@ def chosen(columns: Sequence[str] | None, properties: str = "map") -> tuple[str,
     return kept
 
 
-def schema(columns: Sequence[str] | None = None, properties: str = "map") -> pa.Schema:
+def schema(
+    columns: Sequence[str] | None = None,
+    properties: str = "map",
+    typed: Sequence[pa.Field] = (),
+) -> pa.Schema:
     """Return the Arrow schema of the selected columns."""
+    by_name = {field.name: field for field in typed}
     return pa.schema(
-        [pa.field(name, _type(name, properties)) for name in chosen(columns, properties)]
+        [
+            by_name.get(name) or pa.field(name, _type(name, properties))
+            for name in chosen(columns, properties, typed)
+        ]
     )
 
 
-def ddl(columns: Sequence[str] | None = None, properties: str = "map") -> str:
+def ddl(
+    columns: Sequence[str] | None = None,
+    properties: str = "map",
+    typed: Sequence[pa.Field] = (),
+) -> str:
     """Return the schema of the selected columns as Spark DDL: `topic string, queueId int, ...`."""
     return ", ".join(
-        f"{name} {_SPARK[_type(name, properties)]}" for name in chosen(columns, properties)
+        f"{field.name if field.name in ARROW else f'`{field.name}`'} {_SPARK[field.type]}"
+        for field in schema(columns, properties, typed)
     )
 
 

@@ -30,6 +30,7 @@ from epochmq.spark.option_table import (
     tls_of,
 )
 from epochmq.spark.spark_offsets import EARLIEST, LATEST, check_offset, load
+from epochmq.spark.typed_options import TYPED_ROWS, TypedColumns, typed_columns
 from epochmq.tables.iceberg import DEFAULT_NAME
 
 WHAT = 'format("rocketmq")'
@@ -182,6 +183,7 @@ SOURCE_ROWS: tuple[SparkOption, ...] = (
     SparkOption("addressMap", address_map, None, "registered=reachable addresses of servers"),
     SparkOption("maxBytesPerRead", size_bytes, 2 << 20, "size of one read from a broker"),
     SparkOption("rowsPerBatch", integer(1, ROWS_MAX), 2_000, "rows of an Arrow batch"),
+    *TYPED_ROWS,
     *TLS_ROWS,
 )
 
@@ -228,6 +230,7 @@ class SourceOptions:
     start: OffsetsOption | None
     end: OffsetsOption | None
     tls: OutgoingTls
+    typed: TypedColumns = field(default_factory=TypedColumns)
 
     def __getitem__(self, name: str) -> Any:
         """Return the value of the option `name` of `SOURCE_ROWS`."""
@@ -256,12 +259,14 @@ def parse_source(given: Mapping[str, str]) -> SourceOptions:
         raise UsageError(f"maxBytesPerRead is more than {READ_BYTES_MAX}, a broker's limit")
     if values["archive"] is not None and not values["decompress"]:
         raise UsageError("decompress=false does not fit archive: it has decompressed bodies")
+    selection = _selection(values)
     return SourceOptions(
         values,
-        _selection(values),
+        selection,
         _position(values, "starting"),
         _position(values, "ending"),
         tls_of(values),
+        typed_columns(values, (*selection.topics, *selection.queues)),
     )
 
 

@@ -23,6 +23,7 @@ from epochmq.spark.options import ArchiveAddress, SourceOptions
 from epochmq.spark.plan import QueueRange
 from epochmq.spark.retry import DataLost, Lost
 from epochmq.spark.spark_cluster import Cluster, OnLost
+from epochmq.spark.typed_rows import needed_columns, with_typed
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,8 @@ def check_archive(options: SourceOptions, names: Sequence[str]) -> None:
     """Raise `UsageError` when the archive of the options does not have the columns `names`."""
     cluster = cluster_of(options)
     if isinstance(cluster, ArchivedCluster):
-        cluster.archive.check(names, options["properties"])
+        stored = needed_columns(names) if options.typed else names
+        cluster.archive.check(stored, options["properties"])
 
 
 def _connected(options: SourceOptions, archive: ArchiveAddress | None) -> Cluster:
@@ -87,9 +89,19 @@ def batches(
     """Yield the rows of `span`, each exactly once; queue offsets are counted to check that.
 
     Raises `DataLost` for deleted messages and `DamagedRecord` for bytes that are not a record,
-    unless failOnDataLoss=false.
+    unless failOnDataLoss=false; `UnparsableBody` for a body that does not fit typed.schema.
     """
     freeze_once()
+    if options.typed:
+        stored = _stored(options, needed_columns(columns), span)
+        return with_typed(options.typed, columns, stored)
+    return _stored(options, columns, span)
+
+
+def _stored(
+    options: SourceOptions, columns: Sequence[str], span: QueueRange
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `span` with columns that messages have by themselves."""
     forgiving = on_lost(options)
     counter = Counter(span, forgiving or _raise, has_gaps=options["tags"] is not None)
     while counter.next < span.stop:

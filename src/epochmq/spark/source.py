@@ -42,7 +42,7 @@ def schema(given: Mapping[str, str]) -> str:
     Raises `UsageError` for options that are invalid.
     """
     options = parse_source(given)
-    return columns.ddl(options["columns"], options["properties"])
+    return columns.ddl(options["columns"], options["properties"], options.typed.fields())
 
 
 def batch_reader(given: Mapping[str, str], wanted: StructType) -> DataSourceReader:
@@ -66,7 +66,7 @@ def columns_of(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
     names = tuple(schema.fieldNames())
     if "properties" in names and options["properties"] == "none":
         raise UsageError("column properties is wanted, but option properties is none")
-    ours = columns.schema(names, options["properties"])
+    ours = columns.schema(names, options["properties"], options.typed.fields())
     for given, right in zip(to_arrow_schema(schema, timezone="UTC"), ours, strict=True):
         if given.type != right.type:
             raise UsageError(

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from epochmq.admin.cli import cli
 from epochmq.admin.pipeline.archive_command import typing_of
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.typed import NOT_TYPED, Typing
+from epochmq.spark.typed import NOT_TYPED, Typing
 
 PLACE = ["pipeline", "archive", "T", "--table"]
 

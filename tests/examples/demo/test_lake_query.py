@@ -10,7 +10,7 @@ from tests.spark.jobs.lake import HOST, START_MS, FakeCluster, Topic, archive
 
 from epochmq.model import record
 from epochmq.spark.jobs.archive import ArchiveOptions
-from epochmq.spark.jobs.typed import Typing
+from epochmq.spark.typed import Typing
 from examples.demo.flights import Delay
 from examples.demo.lake import COLUMNS, Facts, missing
 

@@ -27,7 +27,7 @@ from epochmq.model.topic import MessageQueue
 from epochmq.spark.jobs import archive as job
 from epochmq.spark.jobs.archive import Archive, ArchiveOptions, check, rehearse
 from epochmq.spark.jobs.job_report import CheckpointInUse, no_progress
-from epochmq.spark.jobs.typed import Typing
+from epochmq.spark.typed import Typing
 from epochmq.tables.archive_table import TableConflict
 from epochmq.tables.opening import open_table
 

@@ -18,7 +18,7 @@ from epochmq.spark.jobs.archive_task import (
     dead_schema_of,
     schema_of,
 )
-from epochmq.spark.jobs.typed import Typing
+from epochmq.spark.typed import Typing
 
 QUEUE = MessageQueue("T", BROKER, 0)
 

@@ -8,9 +8,7 @@ from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, parse, print_report, progress
 from epochmq.admin.shared.asking import chosen_tls
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.typed import NOT_TYPED, Typing
-
-SCHEMA_BYTES_MAX = 4 * 1024 * 1024
+from epochmq.spark.typed import NOT_TYPED, Typing, read_schema
 
 
 @click.command("archive")
@@ -159,25 +157,4 @@ def typing_of(format: str | None, schema: str | None, message: str, prefix: str)
         raise UsageError(f"--typed {format} needs --typed-schema")
     if format == "protobuf" and not message:
         raise UsageError("--typed protobuf needs --typed-message package.Message")
-    return Typing(format, _text(format, schema), message, prefix)
-
-
-def _text(format: str, schema: str) -> str:
-    """The schema; a descriptor set is binary and travels in base 64."""
-    if not schema.startswith("@"):
-        return schema
-    file = Path(schema[1:])
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"--typed-schema: {file} cannot be read: {error.strerror}") from None
-    if len(data) > SCHEMA_BYTES_MAX:
-        raise UsageError(f"--typed-schema: {file} has more than {SCHEMA_BYTES_MAX} bytes")
-    if format == "protobuf":
-        import base64
-
-        return base64.b64encode(data).decode()
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise UsageError(f"--typed-schema: {file} is no text") from None
+    return Typing(format, read_schema(format, schema, "--typed-schema"), message, prefix)

@@ -24,8 +24,8 @@ from epochmq.spark.jobs.archive_run import InProcess, OnSpark, Runner, TaskSourc
 from epochmq.spark.jobs.archive_task import TaskResult, Work, dead_schema_of, schema_of
 from epochmq.spark.jobs.framework import DEFAULT_MASTER, JobStop, spark_session
 from epochmq.spark.jobs.job_report import DRY_RUN, CheckpointLock, JobReport, Progress, no_progress
-from epochmq.spark.jobs.typed import NOT_TYPED, Typing, check_names
 from epochmq.spark.spark_offsets import by_topic, from_topics, queue_text
+from epochmq.spark.typed import NOT_TYPED, Typing, check_names
 from epochmq.tables.archive_table import Offsets, Times, batch_of
 from epochmq.tables.iceberg import DEFAULT_NAME
 from epochmq.tables.opening import AnyTable, format_at, open_table, paths_of

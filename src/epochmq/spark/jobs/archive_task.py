@@ -15,7 +15,7 @@ from epochmq.base.ports import Buffer
 from epochmq.model import record
 from epochmq.spark.decode_heads import CorruptRecord
 from epochmq.spark.jobs.archive_plan import Range
-from epochmq.spark.jobs.typed import ERROR, NOT_TYPED, Typing
+from epochmq.spark.typed import ERROR, NOT_TYPED, Typing
 from epochmq.tables.archive_table import (
     STORE_DATE,
     DataFile,

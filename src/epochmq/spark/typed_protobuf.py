@@ -7,7 +7,7 @@ from typing import Any
 
 from epochmq.base.errors import UsageError
 from epochmq.base.needs import need
-from epochmq.spark.jobs.typed import ParseBody, Typing, Unparsable
+from epochmq.spark.typed import ParseBody, Typing, Unparsable
 
 TIMESTAMP = "google.protobuf.Timestamp"
 

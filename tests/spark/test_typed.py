@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.typed import NOT_TYPED, Typing, check_names
+from epochmq.spark.typed import NOT_TYPED, Typing, check_names
 
 
 def batch(*bodies: bytes) -> pa.RecordBatch:

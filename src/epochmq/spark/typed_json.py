@@ -6,7 +6,7 @@ from typing import Any
 
 from epochmq.base.errors import UsageError
 from epochmq.base.needs import need
-from epochmq.spark.jobs.typed import ParseBody, Typing, Unparsable
+from epochmq.spark.typed import ParseBody, Typing, Unparsable
 
 COLUMNS_MAX = 1_000
 _COLUMN = re.compile(r"([A-Za-z_]\w*)\s+(\w+)")
@@ -51,7 +51,11 @@ def parser(typing: Typing) -> ParseBody:
         for each in fields(typing)
     }
 
+    registry = typing.registry
+
     def parse(body: bytes) -> dict[str, Any]:
+        if registry is not None and (numbered := registry.split(body)) is not None:
+            body = numbered[1]
         try:
             # For bytes, `json.loads` also guesses UTF-16 and UTF-32; JSON is UTF-8 (RFC 8259).
             found = json.loads(body.decode())
@@ -66,6 +70,38 @@ def parser(typing: Typing) -> ParseBody:
         }
 
     return parse
+
+
+_COLUMN_TYPES = {
+    "string": "string",
+    "integer": "bigint",
+    "number": "double",
+    "boolean": "boolean",
+}
+
+
+def columns_of_json_schema(text: str) -> str:
+    """Return columns, as "carrier string, delay double", for the properties of a JSON Schema.
+
+    A property that is an object, an array or of several types becomes a column of JSON text. Raises
+    `UsageError` for a schema without properties, and for a property whose name no column can have.
+    """
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the JSON Schema is no JSON: {error}") from None
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict) or not properties:
+        raise UsageError("the JSON Schema has no properties, so it gives no columns")
+    return ", ".join(f"{name} {_column_type(kind)}" for name, kind in properties.items())
+
+
+def _column_type(kind: Any) -> str:
+    named = kind.get("type") if isinstance(kind, dict) else None
+    if isinstance(named, list):
+        others = [each for each in named if each != "null"]
+        named = others[0] if len(others) == 1 else None
+    return _COLUMN_TYPES.get(named, "json") if isinstance(named, str) else "json"
 
 
 def _wants_json(typing: Typing, name: str) -> bool:

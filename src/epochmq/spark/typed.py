@@ -1,24 +1,29 @@
 """Parses message bodies to typed columns: the options, and how a batch is split.
 
-Each format is a function body -> {column: value}. A body that it rejects goes to the dead letters
-with the reason. Columns are nullable: a field that a body lacks is null.
+Each format is a function body -> {column: value}, which rejects a body with a reason. Columns are
+nullable: a field that a body lacks is null.
 """
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from epochmq.base.errors import UsageError
 from epochmq.base.needs import need
+from epochmq.spark.schema_registry import SchemaRegistry
 
 ERROR = "error"
 """Column of the dead-letter table: why the body cannot be parsed."""
 ERROR_LENGTH_MAX = 500
+SCHEMA_BYTES_MAX = 4 << 20
+FORMATS = ("json", "avro", "protobuf")
 _MODULES = {
-    "json": "epochmq.spark.jobs.typed_json",
-    "avro": "epochmq.spark.jobs.typed_avro",
-    "protobuf": "epochmq.spark.jobs.typed_protobuf",
+    "json": "epochmq.spark.typed_json",
+    "avro": "epochmq.spark.typed_avro",
+    "protobuf": "epochmq.spark.typed_protobuf",
 }
 
 ParseBody = Callable[[bytes], dict[str, Any]]
@@ -28,7 +33,7 @@ Split = Callable[[Any], tuple[Any, Any]]
 
 
 class Unparsable(ValueError):
-    """Raised for a body that does not match its schema; the message goes to the dead letters."""
+    """Raised for a body that does not match its schema."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,8 @@ class Typing:
     """The full name of the Protobuf message."""
     prefix: str = ""
     """The prefix of the names of typed columns."""
+    registry: SchemaRegistry | None = None
+    """Where the schemas are that bodies name; None: bodies have the schema above."""
 
     def fields(self) -> list[Any]:
         """Return the typed columns as `pyarrow.Field`s."""
@@ -57,8 +64,10 @@ class Typing:
 
     def parser(self) -> Split:
         """Return a function that splits batches; without a format all rows match."""
-        if self.format is None:
-            return lambda batch: (batch, None)
+        return self.splitter() if self.format is not None else lambda batch: (batch, None)
+
+    def splitter(self) -> "Splitter":
+        """Return the parser of batches of this format."""
         return Splitter(self.fields(), _format(self).parser(self), self.prefix)
 
 
@@ -71,13 +80,36 @@ def _format(typing: Typing) -> Any:
     return import_module(_MODULES[typing.format])
 
 
+def read_schema(format: str, schema: str, option: str) -> str:
+    """Return the text of a schema, which is read from FILE if it is given as `@FILE`.
+
+    The descriptor set of Protobuf is binary: it is returned in base 64. Raises `UsageError`, which
+    names the `option`, for a file that cannot be read, that is too large or that is no text.
+    """
+    if not schema.startswith("@"):
+        return schema
+    file = Path(schema[1:])
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{option}: {file} cannot be read: {error.strerror}") from None
+    if len(data) > SCHEMA_BYTES_MAX:
+        raise UsageError(f"{option}: {file} has more than {SCHEMA_BYTES_MAX} bytes")
+    if format == "protobuf":
+        return base64.b64encode(data).decode()
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{option}: {file} is no text") from None
+
+
 def check_names(typed: list[Any], plain: list[str]) -> None:
     """Raise `UsageError` when a typed column has the name of another column."""
     taken = sorted({each.name for each in typed}.intersection([*plain, ERROR, "storeDate"]))
     if taken:
         raise UsageError(
-            f"typed columns {', '.join(taken)} have names of other columns of the table:"
-            " give all typed ones a prefix with --typed-prefix"
+            f"typed columns {', '.join(taken)} have names of other columns:"
+            " give all typed ones a prefix with --typed-prefix, or option typed.prefix"
         )
 
 
@@ -91,20 +123,33 @@ class Splitter:
 
     def __call__(self, batch: Any) -> tuple[Any, Any]:
         pa = need("pyarrow", "spark")
-        found: list[dict[str, Any] | None] = []
-        errors: list[str | None] = []
-        for body in batch.column("body"):
-            values, error = self._one(body.as_py())
-            found.append(values)
-            errors.append(error)
-        self._convert(found, errors)
+        found, errors = self._parse_all(batch.column("body"))
         good = pa.array([each is None for each in errors], pa.bool_())
         fits = batch.filter(good)
-        for field, column in zip(self._fields, self._columns(found), strict=True):
+        rows = [each for each in found if each is not None]
+        for field, column in zip(self._fields, self._columns(rows), strict=True):
             fits = fits.append_column(field, column)
         fails = batch.filter(pa.array([each is not None for each in errors], pa.bool_()))
         said = pa.array([each for each in errors if each is not None], pa.string())
         return fits, fails.append_column(ERROR, said)
+
+    def parse(self, bodies: Any) -> tuple[list[Any], list[str | None]]:
+        """Return a typed array for each column, and for each body why it cannot be parsed.
+
+        A row that cannot be parsed is null in each array.
+        """
+        found, errors = self._parse_all(bodies)
+        return self._columns([{} if each is None else each for each in found]), errors
+
+    def _parse_all(self, bodies: Any) -> tuple[list[dict[str, Any] | None], list[str | None]]:
+        found: list[dict[str, Any] | None] = []
+        errors: list[str | None] = []
+        for body in bodies:
+            values, error = self._one(body.as_py())
+            found.append(values)
+            errors.append(error)
+        self._convert(found, errors)
+        return found, errors
 
     def _one(self, body: bytes | None) -> tuple[dict[str, Any] | None, str | None]:
         try:
@@ -115,7 +160,7 @@ class Splitter:
     def _convert(self, found: list[dict[str, Any] | None], errors: list[str | None]) -> None:
         """Find the rows with values that do not have the column's type."""
         try:
-            self._columns(found)
+            self._columns([each for each in found if each is not None])
             return
         except Exception:  # one of many rows: look at each of them
             pass
@@ -126,9 +171,8 @@ class Splitter:
                 except Exception as error:
                     found[at], errors[at] = None, str(error)[:ERROR_LENGTH_MAX]
 
-    def _columns(self, found: list[dict[str, Any] | None]) -> list[Any]:
+    def _columns(self, rows: list[dict[str, Any]]) -> list[Any]:
         pa = need("pyarrow", "spark")
-        rows = [each for each in found if each is not None]
         return [
             pa.array([row.get(name) for row in rows], field.type)
             for name, field in zip(self._names, self._fields, strict=True)

@@ -7,8 +7,8 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.typed import Typing, Unparsable
-from epochmq.spark.jobs.typed_protobuf import fields, parser
+from epochmq.spark.typed import Typing, Unparsable
+from epochmq.spark.typed_protobuf import fields, parser
 
 F = descriptor_pb2.FieldDescriptorProto
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.typed import Typing, Unparsable
-from epochmq.spark.jobs.typed_json import fields, parser
+from epochmq.spark.typed import Typing, Unparsable
+from epochmq.spark.typed_json import fields, parser
 
 COLUMNS = "s string, n bigint, x double, b boolean, j json"
 

@@ -9,8 +9,8 @@ import fastavro
 import pytest
 
 from epochmq.base.errors import UsageError
-from epochmq.spark.jobs.typed import Typing, Unparsable
-from epochmq.spark.jobs.typed_avro import fields, parser
+from epochmq.spark.typed import Typing, Unparsable
+from epochmq.spark.typed_avro import fields, parser
 
 SCHEMA: dict[str, Any] = {
     "type": "record",

@@ -5,9 +5,10 @@ import io
 import json
 from typing import Any
 
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import NotFound, UsageError
 from epochmq.base.needs import need
-from epochmq.spark.jobs.typed import ParseBody, Typing, Unparsable
+from epochmq.spark.schema_registry import SchemaRegistry
+from epochmq.spark.typed import ParseBody, Typing, Unparsable
 
 _CONFLUENT, _CONFLUENT_BYTES = b"\x00", 5
 _SINGLE, _SINGLE_BYTES = b"\xc3\x01", 10
@@ -33,10 +34,14 @@ def parser(typing: Typing) -> ParseBody:
         if _kind(_not_null(each["type"])) in _NESTED
     }
 
-    def datum(body: bytes) -> dict[str, Any]:
+    def datum(body: bytes, written: Any = None) -> dict[str, Any]:
+        """Parse a datum of the schema `written`, which the schema of the columns resolves."""
         source = io.BytesIO(body)
         try:
-            found = fastavro.schemaless_reader(source, schema, None)
+            if written is None:
+                found = fastavro.schemaless_reader(source, schema, None)
+            else:
+                found = fastavro.schemaless_reader(source, written, schema)
         except Exception as error:  # fastavro raises many kinds of errors for invalid bytes
             raise Unparsable(
                 f"no Avro of this schema: {str(error) or type(error).__name__}"
@@ -44,6 +49,10 @@ def parser(typing: Typing) -> ParseBody:
         if source.tell() != len(body):
             raise Unparsable(f"{len(body) - source.tell()} bytes behind the Avro datum")
         return {name: _value(value, name in nested) for name, value in found.items()}
+
+    if typing.registry is not None:
+        schema_of = _SchemasByNumber(typing.registry)
+        return lambda body: datum(*schema_of.split(body))
 
     def parse(body: bytes) -> dict[str, Any]:
         try:
@@ -55,6 +64,37 @@ def parser(typing: Typing) -> ParseBody:
             raise
 
     return parse
+
+
+class _SchemasByNumber:
+    """The schemas with which bodies were written, as a registry tells them."""
+
+    def __init__(self, registry: SchemaRegistry) -> None:
+        self._registry = registry
+        self._known: dict[int, Any] = {}
+
+    def split(self, body: bytes) -> tuple[bytes, Any]:
+        """Return the datum of a body and the schema with which it was written."""
+        found = self._registry.split(body)
+        if found is None:
+            raise Unparsable("the body does not begin with the number of a schema")
+        number, datum = found
+        if number not in self._known:
+            self._known[number] = self._parsed(number)
+        return datum, self._known[number]
+
+    def _parsed(self, number: int) -> Any:
+        try:
+            text = self._registry.by_id(number)
+        except NotFound as error:
+            raise Unparsable(str(error)) from None
+        fastavro = need("fastavro", "typed")
+        try:
+            return fastavro.parse_schema(json.loads(text))
+        except Exception as error:  # many kinds of errors, all because of the schema
+            raise Unparsable(
+                f"schema {number} of the registry is no Avro schema: {error}"
+            ) from None
 
 
 def _record(text: str) -> Any:

@@ -1,0 +1,173 @@
+"""Reads schemas from a registry, by Confluent's protocol or version 2 of Apicurio's own.
+
+A producer that uses a registry writes a byte 0 and the number of the schema before each body: four
+bytes for Confluent's registry, and for Apicurio's registry behind its Confluent address
+(`/apis/ccompat/...`); eight bytes, a global id, for Apicurio's own address (`/apis/registry/v2`).
+The calls block: they are for planners and executors of Spark, never for an event loop.
+"""
+
+import base64
+import functools
+import http.client
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from epochmq.base.backoff import backoff_ms
+from epochmq.base.errors import EnvironmentFault, NotFound, NotReachable, UsageError
+
+MAGIC = b"\x00"
+ANSWER_BYTES_MAX = 4 << 20
+TIMEOUT_S = 10.0
+"""For each step of one request."""
+TRIES = 4
+_PAUSE_MS, _PAUSE_MS_MAX = 250, 2_000
+_KEPT_MAX = 1_000
+_APICURIO = "/apis/registry/v2"
+
+
+@dataclass(frozen=True)
+class SchemaRegistry:
+    """The address of a registry; plain values, which travel to executors."""
+
+    url: str
+    """`http://host:port` or `https://host:port`, with a path for Apicurio's registry."""
+    credentials_file: str = ""
+    """A file with `user:password` in one line; executors read it at the same path."""
+
+    def __post_init__(self) -> None:
+        parts = urllib.parse.urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+            raise UsageError(
+                f"'{self.url}' is no address of a schema registry; write http://host:port"
+            )
+        if parts.username is not None:
+            raise UsageError("a registry's address has no user and password: use a file for them")
+
+    @property
+    def id_bytes(self) -> int:
+        """The size of a schema's number in a body."""
+        return 8 if self._is_apicurio else 4
+
+    @property
+    def _is_apicurio(self) -> bool:
+        return self.url.rstrip("/").endswith(_APICURIO)
+
+    def split(self, body: bytes) -> tuple[int, bytes] | None:
+        """Return the number of a body's schema and the bytes behind it; None without a number."""
+        end = len(MAGIC) + self.id_bytes
+        if not body.startswith(MAGIC) or len(body) < end:
+            return None
+        return int.from_bytes(body[len(MAGIC) : end], "big"), body[end:]
+
+    def latest(self, subject: str) -> str:
+        """Return the text of the newest version of a schema.
+
+        `subject` is Confluent's name, as `flights-value`; for Apicurio's own address it is
+        `artifact` or `group/artifact`. Raises `NotFound` for a subject that does not exist,
+        `NotReachable` when the registry does not answer, `EnvironmentFault` when it refuses.
+        """
+        if self._is_apicurio:
+            group, _, artifact = subject.rpartition("/")
+            path = f"/groups/{_quoted(group or 'default')}/artifacts/{_quoted(artifact)}"
+            return self._get(path)
+        return self._schema(f"/subjects/{_quoted(subject)}/versions/latest")
+
+    def by_id(self, number: int) -> str:
+        """Return the text of the schema with this number; raises as `latest` does.
+
+        A number always names the same schema, so each process asks once.
+        """
+        return _by_id(self, number)
+
+    def ask_by_id(self, number: int) -> str:
+        """Ask the registry, as `by_id` does when it does not know the schema."""
+        if self._is_apicurio:
+            return self._get(f"/ids/globalIds/{number}")
+        return self._schema(f"/schemas/ids/{number}")
+
+    def _schema(self, path: str) -> str:
+        """Return the text that Confluent's protocol wraps in an object."""
+        try:
+            answer = json.loads(self._get(path))
+        except (ValueError, RecursionError):
+            raise EnvironmentFault(f"{self.url}{path}: the answer is no JSON") from None
+        if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
+            raise EnvironmentFault(f"{self.url}{path}: the answer has no schema")
+        if answer.get("references"):
+            raise EnvironmentFault(
+                f"{self.url}{path}: the schema refers to others, which is not supported;"
+                " register it with all its types in one text"
+            )
+        return str(answer["schema"])
+
+    def _get(self, path: str) -> str:
+        """Return the answer to a GET; passing problems are tried `TRIES` times."""
+        url = self.url.rstrip("/") + path
+        request = urllib.request.Request(url, headers=self._headers())
+        for failures in range(TRIES):
+            try:
+                with _opener().open(request, timeout=TIMEOUT_S) as answer:
+                    data: bytes = answer.read(ANSWER_BYTES_MAX + 1)
+                break
+            except urllib.error.HTTPError as error:
+                if error.code == http.HTTPStatus.NOT_FOUND:
+                    raise NotFound(f"the schema registry has nothing at {url}") from None
+                problem = f"HTTP status {error.code}"
+                if error.code < 500 and error.code != http.HTTPStatus.TOO_MANY_REQUESTS:
+                    raise EnvironmentFault(
+                        f"the schema registry refuses {url}: {problem}"
+                    ) from None
+            except (OSError, http.client.HTTPException) as error:
+                problem = str(getattr(error, "reason", error)) or type(error).__name__
+            if failures + 1 == TRIES:
+                raise NotReachable(
+                    f"the schema registry did not answer {url} {TRIES} times: {problem}"
+                )
+            time.sleep(backoff_ms(failures, _PAUSE_MS, _PAUSE_MS_MAX) / 1000)
+        if len(data) > ANSWER_BYTES_MAX:
+            raise EnvironmentFault(f"{url}: the answer has more than {ANSWER_BYTES_MAX} bytes")
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise EnvironmentFault(f"{url}: the answer is no text") from None
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Accept": "application/json, */*"}
+        if self.credentials_file:
+            try:
+                line = Path(self.credentials_file).read_bytes().strip()
+            except OSError as error:
+                raise UsageError(
+                    f"{self.credentials_file} cannot be read: {error.strerror}"
+                ) from None
+            if b":" not in line or b"\n" in line:
+                raise UsageError(f"{self.credentials_file} must have one line: user:password")
+            headers["Authorization"] = "Basic " + base64.b64encode(line).decode()
+        return headers
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the request has a password, which is for one server."""
+
+    def redirect_request(self, *_args: Any, **_more: Any) -> None:
+        return None
+
+
+@functools.cache
+def _opener() -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(_NoRedirect)
+
+
+@functools.lru_cache(maxsize=_KEPT_MAX)
+def _by_id(registry: SchemaRegistry, number: int) -> str:
+    return registry.ask_by_id(number)
+
+
+def _quoted(name: str) -> str:
+    return urllib.parse.quote(name, safe="")

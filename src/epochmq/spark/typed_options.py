@@ -1,0 +1,105 @@
+"""Typed columns of `format("rocketmq")`: the options, and what they mean.
+
+A schema of a file or a registry is read once, where Spark plans the query; executors get its text.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from epochmq.base.errors import UsageError
+from epochmq.spark import columns
+from epochmq.spark.option_table import SparkOption, choice, text
+from epochmq.spark.schema_registry import SchemaRegistry
+from epochmq.spark.typed import FORMATS, NOT_TYPED, Typing, check_names, read_schema
+
+FAIL, COLUMN = "fail", "column"
+ERROR_COLUMN = "typedError"
+"""Why the body of a row cannot be parsed; a column of `typed.errors=column`."""
+
+TYPED_ROWS: tuple[SparkOption, ...] = (
+    SparkOption("typed", choice(*FORMATS), None, "columns from bodies of this format"),
+    SparkOption("typed.schema", text, None, "columns, an Avro schema, or @FILE"),
+    SparkOption("typed.message", text, "", "Protobuf: full name of the message"),
+    SparkOption("typed.prefix", text, "", "prefix of the names of typed columns"),
+    SparkOption("typed.errors", choice(FAIL, COLUMN), FAIL, "what a body that does not fit does"),
+    SparkOption("typed.registry", text, None, "http://host:port of a schema registry"),
+    SparkOption("typed.registry.credentials", text, "", "file with user:password of the registry"),
+    SparkOption("typed.subject", text, None, "name in the registry, else TOPIC-value"),
+)
+
+
+@dataclass(frozen=True)
+class TypedColumns:
+    """The typed columns of a read; plain values, which travel to executors."""
+
+    typing: Typing = NOT_TYPED
+    errors: str = FAIL
+
+    def __bool__(self) -> bool:
+        return self.typing.format is not None
+
+    def fields(self) -> list[pa.Field]:
+        """Return the typed columns, with the column for errors if it is wanted."""
+        found = list(self.typing.fields())
+        if self and self.errors == COLUMN:
+            found.append(pa.field(ERROR_COLUMN, pa.string()))
+        return found
+
+
+def typed_columns(values: Mapping[str, Any], topics: tuple[str, ...]) -> TypedColumns:
+    """Return the typed columns for the values of `TYPED_ROWS`; `topics` are those that are read.
+
+    Raises `UsageError` for options that do not fit together, `NotFound` and `EnvironmentFault` for
+    a schema that the registry does not have or give.
+    """
+    format = values["typed"]
+    if format is None:
+        given = [row.name for row in TYPED_ROWS if values[row.name] != row.default]
+        if given:
+            raise UsageError(f"{', '.join(given)} without option typed: give it a format of bodies")
+        return TypedColumns()
+    if format == "protobuf" and not values["typed.message"]:
+        raise UsageError("typed=protobuf needs typed.message=package.Message")
+    if not re.fullmatch(r"\w*", values["typed.prefix"]):
+        raise UsageError("typed.prefix may have letters, digits and _ only")
+    registry = _registry(values, format)
+    schema = values["typed.schema"]
+    if schema is not None:
+        schema = read_schema(format, schema, "typed.schema")
+    elif registry is not None:
+        schema = registry.latest(values["typed.subject"] or _subject(topics))
+    else:
+        raise UsageError(f"typed={format} needs typed.schema or typed.registry")
+    if registry is not None and format == "json" and schema.lstrip().startswith("{"):
+        from epochmq.spark.typed_json import columns_of_json_schema
+
+        schema = columns_of_json_schema(schema)
+    typing = Typing(format, schema, values["typed.message"], values["typed.prefix"], registry)
+    found = TypedColumns(typing, values["typed.errors"])
+    check_names(found.fields(), list(columns.NAMES))
+    return found
+
+
+def _registry(values: Mapping[str, Any], format: str) -> SchemaRegistry | None:
+    url = values["typed.registry"]
+    if url is None:
+        for name in ("typed.registry.credentials", "typed.subject"):
+            if values[name]:
+                raise UsageError(f"{name} without typed.registry has no use")
+        return None
+    if format == "protobuf":
+        raise UsageError(
+            "typed.registry has Protobuf as source text, which only protoc reads:"
+            " give typed.schema a descriptor set"
+        )
+    return SchemaRegistry(url, values["typed.registry.credentials"])
+
+
+def _subject(topics: tuple[str, ...]) -> str:
+    if len(topics) != 1:
+        raise UsageError("typed.registry with several topics needs typed.subject or typed.schema")
+    return f"{topics[0]}-value"

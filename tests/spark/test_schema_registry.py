@@ -1,0 +1,125 @@
+"""Schemas come from a registry; whatever it answers, the error says what is wrong and where."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.spark.registry_server import RegistryServer, registry_server
+
+from epochmq.base.errors import EnvironmentFault, EpochError, NotFound, NotReachable, UsageError
+from epochmq.spark import schema_registry
+from epochmq.spark.schema_registry import ANSWER_BYTES_MAX, TRIES, SchemaRegistry
+
+APICURIO = "/apis/registry/v2"
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_registry, "_PAUSE_MS", 1)
+
+
+@pytest.fixture
+def server() -> Iterator[RegistryServer]:
+    with registry_server() as running:
+        yield running
+
+
+def test_confluents_protocol(server: RegistryServer) -> None:
+    server.add("flights-value", '"int"', 7)
+    server.add("flights-value", '"long"', 9)
+    registry = SchemaRegistry(server.url + "/")
+    assert registry.latest("flights-value") == '"long"'
+    assert [registry.by_id(7), registry.by_id(7)] == ['"int"', '"int"']
+    assert server.asked.count("/schemas/ids/7") == 1, "a number is asked for once"
+    assert registry.split(b"\0\0\0\0\x07body") == (7, b"body")
+    assert registry.split(b"\0\0\0\0") is None
+    assert registry.split(b"{}   ") is None
+
+
+def test_apicurios_own_protocol(server: RegistryServer) -> None:
+    server.add("default/flights-value", '"int"', 7)
+    server.add("aero/flights value", '"long"', 2**40)
+    registry = SchemaRegistry(server.url + APICURIO)
+    assert registry.latest("flights-value") == '"int"'
+    assert registry.latest("aero/flights value") == '"long"'
+    assert registry.by_id(2**40) == '"long"'
+    assert registry.split(b"\0" + (2**40).to_bytes(8, "big") + b"body") == (2**40, b"body")
+
+
+def test_names_are_quoted(server: RegistryServer) -> None:
+    server.add("a/../b?c#d", '"int"', 1)
+    assert SchemaRegistry(server.url).latest("a/../b?c#d") == '"int"'
+
+
+def test_what_is_missing_is_not_found(server: RegistryServer) -> None:
+    registry = SchemaRegistry(server.url)
+    for ask in (lambda: registry.latest("none"), lambda: registry.by_id(404)):
+        with pytest.raises(NotFound, match="the schema registry has nothing at http://127"):
+            ask()
+    server.add("later", '"int"', 404)
+    assert registry.by_id(404) == '"int"', "that it was missing is not remembered"
+
+
+def test_passing_problems_are_tried_again(server: RegistryServer) -> None:
+    server.add("s", '"int"', 1)
+    server.failures = [(500, b""), (503, b"busy"), (429, b"")]
+    assert SchemaRegistry(server.url).latest("s") == '"int"'
+    assert len(server.asked) == 4
+
+
+def test_lasting_problems_end_the_tries(server: RegistryServer) -> None:
+    server.failures = [(500, b"")] * TRIES
+    with pytest.raises(NotReachable, match=f"did not answer .* {TRIES} times: HTTP status 500"):
+        SchemaRegistry(server.url).latest("s")
+    with pytest.raises(NotReachable, match="Connection refused"):
+        SchemaRegistry("http://127.0.0.1:1").latest("s")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (200, b"<html>", "the answer is no JSON"),
+        (200, b"[" * 100_000, "the answer is no JSON"),
+        (200, b"[]", "the answer has no schema"),
+        (200, b'{"schema": 5}', "the answer has no schema"),
+        (200, b"\xff\xfe", "the answer is no text"),
+        (200, b"x" * (ANSWER_BYTES_MAX + 1), "more than 4194304 bytes"),
+        (200, b'{"schema": "x", "references": [{"name": "y"}]}', "which is not supported"),
+        (403, b"", "refuses .* HTTP status 403"),
+        (302, b"http://127.0.0.1:1/elsewhere", "refuses .* HTTP status 302"),
+    ],
+)
+def test_answers_that_cannot_be_used(
+    server: RegistryServer, status: int, body: bytes, says: str
+) -> None:
+    server.failures = [(status, body)]
+    with pytest.raises(EnvironmentFault, match=says):
+        SchemaRegistry(server.url).latest("s")
+    assert len(server.asked) == 1
+
+
+def test_a_user_and_a_password_from_a_file(server: RegistryServer, tmp_path: Path) -> None:
+    server.user = "me:sec:ret"
+    server.add("s", '"int"', 1)
+    file = tmp_path / "credentials"
+    file.write_text("me:sec:ret\n")
+    assert SchemaRegistry(server.url, str(file)).latest("s") == '"int"'
+    with pytest.raises(EnvironmentFault, match="HTTP status 401"):
+        SchemaRegistry(server.url).latest("s")
+    file.write_text("me\n")
+    with pytest.raises(UsageError, match="must have one line: user:password"):
+        SchemaRegistry(server.url, str(file)).latest("s")
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        SchemaRegistry(server.url, str(tmp_path / "none")).latest("s")
+
+
+@pytest.mark.parametrize("url", ["host:8081", "ftp://host", "http://", "http://h?a=b", "", "x"])
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(UsageError, match="is no address of a schema registry"):
+        SchemaRegistry(url)
+
+
+def test_an_address_has_no_password() -> None:
+    with pytest.raises(EpochError, match="use a file for them") as refused:
+        SchemaRegistry("http://me:secret@host")
+    assert "secret" not in str(refused.value)

@@ -1,0 +1,134 @@
+"""Rows with typed columns, from a real broker, as Spark's executors read them."""
+
+import io
+import json
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+from tests.compat.peers.epochmq import EpochCluster
+from tests.spark import topics
+from tests.spark.registry_server import RegistryServer, registry_server
+
+from epochmq.model.message import Message
+from epochmq.spark import columns
+from epochmq.spark.options import parse_source
+from epochmq.spark.source import batch_reader
+from epochmq.spark.typed_rows import UnparsableBody
+
+OLD = {"type": "record", "name": "F", "fields": [{"name": "n", "type": "int"}]}
+NEW = {
+    "type": "record",
+    "name": "F",
+    "fields": [
+        {"name": "n", "type": "long"},
+        {"name": "s", "type": ["null", "string"], "default": None},
+    ],
+}
+pytestmark = pytest.mark.process
+
+
+def avro(schema: dict[str, Any], number: int, id_bytes: int, **values: object) -> bytes:
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(schema), values)
+    return b"\0" + number.to_bytes(id_bytes, "big") + body.getvalue()
+
+
+def send(namesrv: str, topic: str, bodies: list[bytes]) -> None:
+    first, _second = topics.create(namesrv, topic)
+    topics.send(namesrv, [(first, Message(topic, body)) for body in bodies])
+
+
+def rows(namesrv: str, topic: str, **options: str) -> list[dict[str, Any]]:
+    """What executors read: the reader is pickled, as Spark does."""
+    given = {"nameServer": namesrv, "subscribe": topic, **options}
+    given = {name.replace("__", "."): value for name, value in given.items()}
+    options = parse_source(given)
+    wanted = columns.schema(options["columns"], options["properties"], options.typed.fields())
+    reader = batch_reader(given, from_arrow_schema(wanted))
+    copy = pickle.loads(pickle.dumps(reader))
+    found: list[pa.RecordBatch] = [
+        batch for partition in reader.partitions() for batch in copy.read(partition)
+    ]
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+@pytest.fixture
+def server() -> Iterator[RegistryServer]:
+    with registry_server() as running:
+        yield running
+
+
+def test_json_columns_beside_those_of_messages(cluster: EpochCluster, topic: str) -> None:
+    bodies = [b'{"n": 1, "s": "a", "more": {}}', b'{"s": null}', b'{"n": 3}']
+    send(cluster.namesrv_addr, topic, bodies)
+    typed = {"typed": "json", "typed__schema": "n int, s string"}
+    found = rows(cluster.namesrv_addr, topic, **typed, columns="n,queueOffset,s")
+    assert found == [
+        {"n": 1, "queueOffset": 0, "s": "a"},
+        {"n": None, "queueOffset": 1, "s": None},
+        {"n": 3, "queueOffset": 2, "s": None},
+    ]
+    everything = rows(cluster.namesrv_addr, topic, **typed)
+    assert [(row["body"], row["n"]) for row in everything] == [
+        (body, json.loads(body).get("n")) for body in bodies
+    ]
+
+
+def test_a_body_that_does_not_fit(cluster: EpochCluster, topic: str) -> None:
+    send(cluster.namesrv_addr, topic, [b'{"n": 1}', b'{"n": "x"}', b"\xff", b'{"n": 3000000000}'])
+    typed = {"typed": "json", "typed__schema": "n int", "columns": "n"}
+    with pytest.raises(UnparsableBody, match=r"offset 1 does not fit .* 'n' is \"x\", no int"):
+        rows(cluster.namesrv_addr, topic, **typed)
+    typed |= {"typed__errors": "column", "columns": "n,typedError"}
+    found = rows(cluster.namesrv_addr, topic, **typed)
+    assert [row["n"] for row in found] == [1, None, None, None]
+    assert found[0]["typedError"] is None
+    assert "no integer" in found[1]["typedError"]
+    assert "no JSON" in found[2]["typedError"]
+    assert "3000000000" in found[3]["typedError"]
+
+
+@pytest.mark.parametrize(("path", "id_bytes"), [("", 4), ("/apis/registry/v2", 8)])
+def test_avro_of_any_version(
+    cluster: EpochCluster, topic: str, server: RegistryServer, path: str, id_bytes: int
+) -> None:
+    """A body is read with the schema that its number names, whatever the newest one is."""
+    subject = f"default/{topic}-value" if path else f"{topic}-value"
+    server.add(subject, json.dumps(OLD), 11 + id_bytes)
+    server.add(subject, json.dumps(NEW), 21 + id_bytes)
+    bodies = [
+        avro(OLD, 11 + id_bytes, id_bytes, n=1),
+        avro(NEW, 21 + id_bytes, id_bytes, n=2, s="two"),
+        avro(OLD, 11 + id_bytes, id_bytes, n=3),
+        avro(OLD, 99, id_bytes, n=4),
+        b"\x02",
+    ]
+    send(cluster.namesrv_addr, topic, bodies)
+    found = rows(
+        cluster.namesrv_addr,
+        topic,
+        typed="avro",
+        typed__registry=server.url + path,
+        typed__errors="column",
+        columns="n,s,typedError",
+    )
+    assert [(row["n"], row["s"]) for row in found[:3]] == [(1, None), (2, "two"), (3, None)]
+    assert [row["typedError"] for row in found[:3]] == [None] * 3
+    assert "the schema registry has nothing at" in found[3]["typedError"]
+    assert "does not begin with the number of a schema" in found[4]["typedError"]
+    by_number = [asked for asked in server.asked if "ds/" in asked]
+    assert len(by_number) == 3, "each number is asked for once"
+
+
+def test_tags_and_typed_columns(cluster: EpochCluster, topic: str) -> None:
+    first, _second = topics.create(cluster.namesrv_addr, topic)
+    messages = [Message(topic, b'{"n": %d}' % n, "odd" if n % 2 else "even") for n in range(6)]
+    topics.send(cluster.namesrv_addr, [(first, message) for message in messages])
+    typed = {"typed": "json", "typed__schema": "n int", "columns": "n"}
+    found = rows(cluster.namesrv_addr, topic, **typed, tags="odd", rowsPerBatch="1")
+    assert [row["n"] for row in found] == [1, 3, 5]
