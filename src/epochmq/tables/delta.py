@@ -8,7 +8,9 @@ import json
 import os
 import re
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +34,8 @@ from epochmq.tables.storage import Storage, clear_errors
 
 KEY = "epochmq"
 """The key of the mark in the commit metadata."""
+COMMIT = "epochmq.commit"
+"""The key of a commit's unique id: a writer whose answer was lost finds its own commit by it."""
 LOG = "_delta_log"
 _COMMIT = re.compile(r"/\d{20}\.(json|checkpoint\.)")
 _LOOK_BACK = (8, 64, 4096)
@@ -74,14 +78,18 @@ class DeltaArchive(MarkedTable):
                 return self._lib.DeltaTable(self.root, storage_options=self._options)
             if schema is None:
                 raise UsageError(f"there is no Delta table at {self.root}")
-            return self._lib.DeltaTable.create(
-                self.root,
-                schema=schema,
-                partition_by=list(PARTITION_COLUMNS),
-                name=app,
-                description="made by epochmq pipeline archive",
-                storage_options=self._options,
-            )
+            try:
+                return self._lib.DeltaTable.create(
+                    self.root,
+                    schema=schema,
+                    partition_by=list(PARTITION_COLUMNS),
+                    name=app,
+                    description="made by epochmq pipeline archive",
+                    storage_options=self._options,
+                )
+            except need("deltalake.exceptions", "lake").CommitFailedError:
+                # This run's own table, if the answer was lost, or another's: `last_batch` tells.
+                return self._lib.DeltaTable(self.root, storage_options=self._options)
 
     def _find_mark(self) -> TransactionMark | None:
         for limit in _LOOK_BACK:
@@ -119,23 +127,41 @@ class DeltaArchive(MarkedTable):
         self._mark = mark
 
     def _transact(self, actions: list[Any], mark: TransactionMark, new: Sequence[DataFile]) -> None:
-        errors = need("deltalake.exceptions", "lake")
         self._digests.add(new)
-        try:
-            with clear_errors(self.root):
-                self._table.create_write_transaction(
-                    actions,
-                    mode="append",
-                    schema=self._table.schema(),
-                    partition_by=list(PARTITION_COLUMNS),
-                    commit_properties=self._properties(mark),
-                )
-        except errors.CommitFailedError as error:
-            raise TableConflict(
-                f"another archive writes to {self.root}; this run stops ({error})"
-            ) from error
+        commit = uuid.uuid4().hex
+        with self._conflicts(commit):
+            self._table.create_write_transaction(
+                actions,
+                mode="append",
+                schema=self._table.schema(),
+                partition_by=list(PARTITION_COLUMNS),
+                commit_properties=self._properties(mark, commit),
+            )
         self._table.update_incremental()
         self._add_digests()
+
+    @contextmanager
+    def _conflicts(self, commit: str) -> Iterator[None]:
+        """Convert a failed commit to `TableConflict`, unless the table has `commit` itself.
+
+        An object store may carry a commit out and lose its answer. delta-rs then tries again, and
+        finds that the version is taken: by this commit.
+        """
+        failed = need("deltalake.exceptions", "lake").CommitFailedError
+        try:
+            with clear_errors(self.root):
+                yield
+        except failed as error:
+            if not self._has_commit(commit):
+                raise TableConflict(
+                    f"another archive writes to {self.root}; this run stops ({error})"
+                ) from error
+
+    def _has_commit(self, commit: str) -> bool:
+        with clear_errors(self.root):
+            self._table.update_incremental()
+            newest = self._table.history(_LOOK_BACK[0])
+        return any(each.get(COMMIT) == commit for each in newest)
 
     def _add_digests(self) -> None:
         """Store the digests of the commits that were written since the last call."""
@@ -150,11 +176,11 @@ class DeltaArchive(MarkedTable):
         self._digests.add_metadata(names)
         self._noted_version = last
 
-    def _properties(self, mark: TransactionMark) -> Any:
+    def _properties(self, mark: TransactionMark, commit: str) -> Any:
         # Two runs that commit at the same time use the same transaction id: the later one fails.
         transaction = self._lib.Transaction(mark.app, mark.batch, int(time.time() * 1000))
         return self._lib.CommitProperties(
-            custom_metadata={KEY: mark.as_json()}, app_transactions=[transaction]
+            custom_metadata={KEY: mark.as_json(), COMMIT: commit}, app_transactions=[transaction]
         )
 
     def _action(self, file: DataFile, *, is_new: bool = True) -> Any:
@@ -190,13 +216,15 @@ class DeltaArchive(MarkedTable):
         if fresh:
             pa = need("pyarrow", "spark")
             fields = self._lib.Schema.from_arrow(pa.schema(fresh)).fields
-            self._table.alter.add_columns(fields, commit_properties=self._kept())
+            commit = uuid.uuid4().hex
+            with self._conflicts(commit):
+                self._table.alter.add_columns(fields, commit_properties=self._kept(commit))
             self._table.update_incremental()
             self._add_digests()
         return [each.name for each in fresh]
 
-    def _kept(self) -> Any:
-        return self._properties(self._mark) if self._mark else None
+    def _kept(self, commit: str) -> Any:
+        return self._properties(self._mark, commit) if self._mark else None
 
     def data_files(self) -> list[DataFile]:
         self._table.update_incremental()
@@ -229,13 +257,16 @@ class DeltaArchive(MarkedTable):
 
     def vacuum(self, older_than_hours: float) -> int:
         self._look()
-        gone = self._table.vacuum(
-            retention_hours=int(older_than_hours),
-            enforce_retention_duration=False,
-            dry_run=False,
-            full=True,  # including files that no transaction ever named
-            commit_properties=self._kept(),
-        )
+        gone: list[str] = []
+        commit = uuid.uuid4().hex
+        with self._conflicts(commit):
+            gone = self._table.vacuum(
+                retention_hours=int(older_than_hours),
+                enforce_retention_duration=False,
+                dry_run=False,
+                full=True,  # including files that no transaction ever named
+                commit_properties=self._kept(commit),
+            )
         self._table.update_incremental()
         self._add_digests()
         self._digests.forget_missing()

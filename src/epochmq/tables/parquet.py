@@ -155,10 +155,23 @@ class Manifest:
                 else:
                     self.storage.fs.pipe_file(url, text, mode="create")
         except FileExistsError:
+            if self._is_ours(url, text):
+                return
             raise TableConflict(
                 f"another archive writes to {self.storage.root}; this run stops,"
                 " and nothing of its unfinished batch is in the table"
             ) from None
+
+    def _is_ours(self, url: str, text: bytes) -> bool:
+        """Return whether the version that is there is the one that we write.
+
+        An object store may create a file and lose its answer; the next try finds the file.
+        """
+        if self.storage.local:
+            return False
+        with clear_errors(self.storage.root):
+            self.storage.fs.invalidate_cache()
+            return bool(self.storage.fs.cat_file(url) == text)
 
 
 def sealed(found: dict[str, Any]) -> bytes:
