@@ -8,10 +8,10 @@ from tests.sim.histories import name, play_all, seed_chunks
 from tests.tiers import choose
 
 SEEN: Counter[str] = Counter()
-WHOLE = choose(sample=40, soak=5000)
+WHOLE = choose(sample=75, soak=5000)
 
 
-@pytest.mark.parametrize("seeds", seed_chunks("group", sample=40, soak=5000), ids=name)
+@pytest.mark.parametrize("seeds", seed_chunks("group", sample=75, soak=5000), ids=name)
 def test_histories(seeds: list[int]) -> None:
     SEEN.update(play_all("group", seeds))
 

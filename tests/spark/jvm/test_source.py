@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -323,7 +322,7 @@ def test_no_unconfirmed_message_is_read_and_a_failover_is_survived(
         signal_all(followers, signal.SIGSTOP)
         with suppress(Exception):  # nobody acknowledges it: that is the point
             topics.send(namesrv, [(queues[0], Message(topic, b"-1", keys=("TAIL-MARK",)))], 2_500)
-        assert holds(master, "commitlog"), "the master's log has the tail"
+        wait_for_tail(master, "commitlog")
         seen = read(spark, namesrv, topic, columns="body").collect()
         assert sorted(int(row.body) for row in seen) == list(range(40))
         assert stream.query.isActive
@@ -343,7 +342,7 @@ def test_no_unconfirmed_message_is_read_and_a_failover_is_survived(
         topics.send(namesrv, [(added, topics.numbered(topic, n)) for n in range(60, 65)])
         master.start()
         group.wait_ready()
-        assert holds(master, "cut"), "the tail was cut, and its bytes kept"
+        wait_for_tail(master, "cut")  # it was cut, and its bytes are kept
         again = read(spark, namesrv, topic, columns="body,queueId", readFrom="follower")
         found = again.where("queueId < 2").collect()
         assert sorted(int(row.body) for row in found) == list(range(60))
@@ -355,11 +354,11 @@ def signal_all(servers: list[Server], number: signal.Signals) -> None:
         os.kill(server.process.pid, number)
 
 
-def holds(server: Server, folder: str) -> bool:
-    """Whether a file below this folder of the store comes to have the tail's bytes."""
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
+def wait_for_tail(server: Server, folder: str) -> None:
+    """Wait until a file below this folder of the store has the tail's bytes."""
+
+    def found() -> bool:
         files = [path for path in server.root.rglob("*") if folder in path.parts and path.is_file()]
-        if any(b"TAIL-MARK" in path.read_bytes() for path in files):
-            return True
-    return False
+        return any(b"TAIL-MARK" in path.read_bytes() for path in files)
+
+    wait_until(found, 60, f"the tail in {folder}")
