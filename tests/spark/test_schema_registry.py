@@ -113,7 +113,21 @@ def test_a_user_and_a_password_from_a_file(server: RegistryServer, tmp_path: Pat
         SchemaRegistry(server.url, str(tmp_path / "none")).latest("s")
 
 
-@pytest.mark.parametrize("url", ["host:8081", "ftp://host", "http://", "http://h?a=b", "", "x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "host:8081",
+        "ftp://host",
+        "http://",
+        "http://h?a=b",
+        "http://[::1",
+        "http://h:x",
+        "http://h:99999",
+        "http://h:0",
+        "",
+        "x",
+    ],
+)
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(UsageError, match="is no address of a schema registry"):
         SchemaRegistry(url)

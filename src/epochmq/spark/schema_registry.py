@@ -41,8 +41,12 @@ class SchemaRegistry:
     """A file with `user:password` in one line; executors read it at the same path."""
 
     def __post_init__(self) -> None:
-        parts = urllib.parse.urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        try:
+            parts = urllib.parse.urlsplit(self.url)
+            is_address = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        except ValueError:  # brackets or a port that cannot be
+            is_address = False
+        if not is_address or parts.scheme not in ("http", "https") or parts.query:
             raise UsageError(
                 f"'{self.url}' is no address of a schema registry; write http://host:port"
             )

@@ -101,5 +101,7 @@ def _registry(values: Mapping[str, Any], format: str) -> SchemaRegistry | None:
 
 def _subject(topics: tuple[str, ...]) -> str:
     if len(topics) != 1:
-        raise UsageError("typed.registry with several topics needs typed.subject or typed.schema")
+        raise UsageError(
+            "typed.registry needs typed.subject or typed.schema, unless one topic is subscribed"
+        )
     return f"{topics[0]}-value"
