@@ -310,6 +310,24 @@ def test_a_reset_offset_is_carried_by_the_next_pull(harness: BrokerHarness) -> N
     assert bodies(client.ask(pull(offset=1))) == [b"b", b"c"]
 
 
+def test_a_late_commit_does_not_undo_a_reset(harness: BrokerHarness) -> None:
+    """RocketMQ's clients commit the old offset for 10 s more, alone and with other pulls."""
+    fill(harness, b"a", b"b", b"c")
+    node, client = harness.node, harness.client()
+    node.offsets.reset("G", "T", 0, 1, 0)
+    assert client.ask(pull(offset=3)).code == 21
+    late = {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "3"}
+    answer = client.ask(Command(Code.UPDATE_CONSUMER_OFFSET, ext=late))
+    assert (answer.code, answer.remark) == (0, "Offset has been previously reset")
+    client.ask(pull(offset=3, sys_flag=4 | 1, commit=3))
+    assert bodies(client.ask(pull(offset=1, sys_flag=4 | 1, commit=3))) == [b"b", b"c"]
+    assert node.offsets.get("G", "T", 0) == 1
+    client.ask(pull(offset=3, sys_flag=4 | 1, commit=2))
+    assert node.offsets.get("G", "T", 0) == 2
+    client.ask(Command(Code.UPDATE_CONSUMER_OFFSET, ext=late))
+    assert node.offsets.get("G", "T", 0) == 3
+
+
 def test_a_frame_is_as_long_as_its_chunks(
     harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.broker.consume.delivered_resets import DeliveredResets
 from epochmq.broker.consume.ended_transactions import (
     ENDED_FIELD,
     EndedMark,
@@ -201,6 +202,7 @@ class ConsumerOffsets:
         self.dirty = False
         self.table: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
+        self.delivered_resets = DeliveredResets()
         self.reset_marks: dict[str, dict[int, int]] = {}
         """Time of the last reset by an admin (wall ms), by row and queue. The marks are copied with
         the rows; in a merge the later reset wins, not the larger offset."""

@@ -79,9 +79,13 @@ def handle_update(node: BrokerContext, command: Command, session: Session, now: 
     check_queue_id(queue_id)
     if header.commitOffset < 0:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"commitOffset {header.commitOffset} is negative")
-    if node.options.use_server_side_reset_offset and node.offsets.has_reset(group, topic, queue_id):
+    if node.options.use_server_side_reset_offset:
         # The client commits an offset from before the reset; its next pull gets the new offset.
-        return Reply(remark="Offset has been previously reset")
+        offsets, delivered = node.offsets, node.offsets.delivered_resets
+        if offsets.has_reset(group, topic, queue_id) or (
+            delivered and delivered.hides(group, topic, queue_id, header.commitOffset, now)
+        ):
+            return Reply(remark="Offset has been previously reset")
     if another_holds(node, session, group, topic, queue_id, now):
         text = f"another consumer of {group} holds {topic}:{queue_id}; its progress is not put back"
         raise Refused(ResponseCode.SYSTEM_ERROR, text)

@@ -88,10 +88,15 @@ class PullHandler:
                 wait = node.options.short_polling_time_mills
             request.deadline = now + min(max(wait, 0), HOLD_MS_MAX)
         if self._is_reset(request):
-            self._answer_reset(request)
+            self._answer_reset(request, now)
             return  # the client's commit would restore the old offset
+        is_old = False
+        if delivered := node.offsets.delivered_resets:
+            key = request.group, request.topic, request.queue_id
+            is_old = delivered.hides(*key, header.commitOffset, now)
+            delivered.read_from(*key, request.offset)
         self._execute(request, now, first=True)
-        wants_commit = header.sysFlag & COMMIT_OFFSET and header.commitOffset >= 0
+        wants_commit = header.sysFlag & COMMIT_OFFSET and header.commitOffset >= 0 and not is_old
         if wants_commit and node.serving.rights.consumes:
             queue = request.topic, request.queue_id
             if another_holds(node, session, request.group, *queue, now):
@@ -201,7 +206,7 @@ class PullHandler:
             if not self._node.serving.rights.readable:
                 self._answer_plain(request.session, request.opaque, request.binary, NOT_NOW)
             elif self._is_reset(request):
-                self._answer_reset(request)
+                self._answer_reset(request, now)
             else:
                 self._execute(request, now, first=False)
 
@@ -244,10 +249,13 @@ class PullHandler:
     def _is_reset(self, request: PullRequest) -> bool:
         return self._node.offsets.has_reset(request.group, request.topic, request.queue_id)
 
-    def _answer_reset(self, request: PullRequest) -> None:
+    def _answer_reset(self, request: PullRequest, now: int) -> None:
         """Answer PULL_OFFSET_MOVED with the offset that an administrator set for the group."""
         node = self._node
-        offset = node.offsets.pop_reset(request.group, request.topic, request.queue_id)
+        queue = request.group, request.topic, request.queue_id
+        offset = node.offsets.pop_reset(*queue)
+        if offset is not None and node.options.use_server_side_reset_offset:
+            node.offsets.delivered_resets.add(*queue, offset, now)
         low, high = node.store.queue_bounds(request.topic, request.queue_id)
         header = PullResponseHeader(request.suggested_broker, offset or 0, low, high)
         reply = Reply(ResponseCode.PULL_OFFSET_MOVED, _RESET, header)
