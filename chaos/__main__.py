@@ -20,6 +20,11 @@ def main() -> None:
 
         spark_kill.main(sys.argv[2:])
         return
+    if sys.argv[1:2] == ["lake-kill"]:
+        from chaos import lake_kill
+
+        lake_kill.main(sys.argv[2:])
+        return
     if sys.argv[1:2] == ["unconfirmed"]:
         from chaos import unconfirmed
 

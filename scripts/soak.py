@@ -67,6 +67,12 @@ STAGES = (
         (*PYTEST, "tests/chaos/test_failover.py", "--timeout=7200"),
         {"EPOCHMQ_CHAOS_COUNT": "60"},
     ),
+    Stage(
+        "lake",
+        32,
+        "topics as tables for 30 minutes, the service and masters are killed",
+        (sys.executable, "-m", "chaos", "lake-kill", "--minutes", "30"),
+    ),
 )
 
 
