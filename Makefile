@@ -27,8 +27,8 @@ setup-demo:
 demo: setup-demo ## the main job: a cluster, a real data set, a verdict
 	@$(PY) -m examples.demo $(DEMO_ARGS)
 
-# The checkers and the faults run side by side, and so do Spark and foreign clients: each of these
-# stages leaves a core to the other.
+# Static checks run beside the failover tests, and Spark beside foreign clients: none of these four
+# stages keeps two cores busy.
 test: setup ## verify, then every other test (third-party clients included)
 	@status=0; \
 	$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target static chaos || status=1; \
