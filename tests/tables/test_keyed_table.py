@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from epochmq.base.errors import UsageError
+from epochmq.tables.archive_table import TableConflict
 from epochmq.tables.keyed_table import FORMATS, KeyedTable, open_keyed
 
 SCHEMA = pa.schema([("key", pa.string()), ("version", pa.string()), ("n", pa.int64())])
@@ -19,6 +20,7 @@ def rows(*found: tuple[str, str, int]) -> pa.Table:
 
 def content(table: KeyedTable) -> dict[str, int]:
     found = table.scan(["key", "n"])
+    assert len(set(found["key"].to_pylist())) == found.num_rows, "a key has two rows"
     return dict(zip(found["key"].to_pylist(), found["n"].to_pylist(), strict=True))
 
 
@@ -36,6 +38,20 @@ def test_the_larger_version_stays(tmp_path: Path, format: str) -> None:
     assert again.format == format
     assert again.state() in ("second", "third"), "a merge without a change may store no state"
     assert content(again) == {"a": 1, "b": 4, "c": 5}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_two_writers_are_told_and_a_repeat_makes_no_difference(tmp_path: Path, format: str) -> None:
+    open_keyed(str(tmp_path), format, schema=SCHEMA).merge(rows(("a", "1", 1)), "first")
+    one, other = (open_keyed(str(tmp_path)) for _ in range(2))
+    one.merge(rows(("a", "3", 3)), "second")
+    with pytest.raises(TableConflict, match=r"was not committed to .* Start the job again"):
+        other.merge(rows(("a", "2", 2)), "second")
+    again, other = (open_keyed(str(tmp_path)) for _ in range(2))
+    again.merge(rows(("a", "2", 2), ("new", "1", 4)), "third")
+    with pytest.raises(TableConflict, match="another program writes to the table"):
+        other.merge(rows(("new", "2", 5)), "third")
+    assert content(again) == {"a": 3, "new": 4}
 
 
 def test_places_that_cannot_be_used(tmp_path: Path) -> None:

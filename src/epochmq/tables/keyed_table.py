@@ -6,10 +6,12 @@ larger, so the order in which rows arrive, and rows that arrive twice, make no d
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from epochmq.base.errors import UsageError
 from epochmq.base.needs import need
+from epochmq.tables.archive_table import TableConflict
 from epochmq.tables.delta import DeltaArchive, storage_options
 from epochmq.tables.iceberg import DEFAULT_NAME, IcebergArchive, check_name, open_catalog
 from epochmq.tables.opening import only_ours
@@ -20,6 +22,7 @@ STATE = "epochmq.keyed"
 """The key of the owner's state in the metadata of a commit."""
 FORMATS = ("delta", "iceberg")
 _LOOK_BACK = (8, 64, 4096)
+_RETRIES = "commit.retry.num-retries"
 
 
 class KeyedTable(ABC):
@@ -44,6 +47,20 @@ class KeyedTable(ABC):
     @abstractmethod
     def scan(self, columns: list[str] | None = None) -> Any:
         """Return all rows as a `pyarrow.Table`."""
+
+
+@contextmanager
+def _conflicts(root: str, *failed: type[Exception]) -> Iterator[None]:
+    """Convert a library's error for a failed commit to `TableConflict`."""
+    try:
+        yield
+    except failed as error:
+        said = next(iter(str(error).splitlines()), "")
+        raise TableConflict(
+            f"the batch was not committed to {root}: another program writes to the table, or the"
+            f" store lost an answer ({said[:200]}). Start the job again: rows that the table has"
+            " make no difference"
+        ) from error
 
 
 class DeltaKeyed(KeyedTable):
@@ -86,7 +103,8 @@ class DeltaKeyed(KeyedTable):
 
     def merge(self, rows: Any, state: str) -> None:
         properties = self._lib.CommitProperties(custom_metadata={STATE: state})
-        with clear_errors(self.root):
+        failed = need("deltalake.exceptions", "lake").CommitFailedError
+        with _conflicts(self.root, failed), clear_errors(self.root):
             merger = self._table.merge(
                 rows,
                 f"t.{KEY} = s.{KEY}",
@@ -111,13 +129,13 @@ class IcebergKeyed(KeyedTable):
     def __init__(
         self, uri: str, schema: Any = None, *, name: str = DEFAULT_NAME, catalog: str | None = None
     ) -> None:
-        self._missing = need("pyiceberg.exceptions", "lake")
+        self._errors = need("pyiceberg.exceptions", "lake")
         self.root, self._name = normal(uri), check_name(name)
         with clear_errors(self.root):
             self._catalog = open_catalog(self.root, catalog, create=schema is not None)
             try:
                 self._table = self._catalog.load_table(self._name)
-            except (self._missing.NoSuchTableError, self._missing.NoSuchNamespaceError):
+            except (self._errors.NoSuchTableError, self._errors.NoSuchNamespaceError):
                 if schema is None:
                     raise UsageError(f"there is no Iceberg table {name} in {self.root}") from None
                 self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
@@ -148,13 +166,24 @@ class IcebergKeyed(KeyedTable):
         winners = rows.filter(pa.array(wins, pa.bool_()))
         replaced = [key for key in winners.column(KEY).to_pylist() if key in known]
         properties = {STATE: state}
-        with clear_errors(self.root):
+        failed = (self._errors.CommitFailedException, self._errors.ValidationException)
+        with _conflicts(self.root, *failed), clear_errors(self.root):
+            self._forbid_retries()
             if replaced:
                 gone = expressions.In(KEY, replaced)
                 self._table.overwrite(winners, gone, snapshot_properties=properties)
             else:
                 self._table.append(winners, snapshot_properties=properties)
             self._table.refresh()
+
+    def _forbid_retries(self) -> None:
+        """Make a commit fail if the table has changed since it was read.
+
+        pyiceberg else adds the rows to whatever is there then: a key could get a second row.
+        """
+        if self._table.properties.get(_RETRIES) != "0":
+            with self._table.transaction() as change:
+                change.set_properties({_RETRIES: "0"})
 
     def _versions(self, chosen: Any) -> dict[str, str]:
         """Return key -> version of the rows that the table has of the chosen keys."""
