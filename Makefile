@@ -3,9 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
-# More than cores: tests wait for processes, disks and clocks. Those of compat run beside Spark.
-WORKERS ?= 3
-COMPAT_WORKERS ?= 2
+WORKERS ?= 2
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
@@ -58,8 +56,8 @@ unit: setup
 # Real servers, which wait for each other most of the time.
 compat: setup
 	@if [ -d tests/compat ]; then \
-	  echo '$(PYTEST) tests/compat -n $(COMPAT_WORKERS) $(BY_FILE) -q --timeout=600'; \
-	  $(PYTEST) tests/compat -n $(COMPAT_WORKERS) $(BY_FILE) -q --timeout=600 $(PYTEST_ARGS); \
+	  echo '$(PYTEST) tests/compat -n $(WORKERS) $(BY_FILE) -q --timeout=600'; \
+	  $(PYTEST) tests/compat -n $(WORKERS) $(BY_FILE) -q --timeout=600 $(PYTEST_ARGS); \
 	fi
 
 # One JVM, one session for all of them.
