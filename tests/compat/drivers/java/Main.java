@@ -4,6 +4,9 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.rocketmq.remoting.netty.NettyClientConfig;
+import org.apache.rocketmq.remoting.netty.NettyRemotingClient;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
 /** Runs the scenario of the command line, or those of standard input one after another. */
 public final class Main {
@@ -14,6 +17,7 @@ public final class Main {
         PrintStream out = System.out;
         System.setOut(System.err); // what the client itself prints must not mix with our lines
         Json.out = out;
+        loadClasses();
         if (args.length > 0) {
             System.exit(run(args) ? 0 : 1);
         }
@@ -25,6 +29,22 @@ public final class Main {
             }
         }
         System.exit(0);
+    }
+
+    /**
+     * A client's first call counts the time in which the JVM loads netty, and gives up after 3 s.
+     * On a busy machine that is before it has sent anything, so a call to nobody comes first.
+     */
+    private static void loadClasses() {
+        NettyRemotingClient client = new NettyRemotingClient(new NettyClientConfig());
+        client.start();
+        try {
+            client.invokeSync("127.0.0.1:1", RemotingCommand.createRequestCommand(0, null), 60_000);
+        } catch (Exception refused) {
+            // as it should be
+        } finally {
+            client.shutdown();
+        }
     }
 
     private static boolean run(String[] words) {
