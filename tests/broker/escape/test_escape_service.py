@@ -29,7 +29,8 @@ async def test_delayed_messages_are_handed_over_and_the_own_log_does_not_grow(
     groups: Groups,
 ) -> None:
     other = await groups.master_of("z")
-    master, slave = await groups.pair()
+    # Long enough for 40 sends on a slow machine: the master must not deliver one itself.
+    master, slave = await groups.pair(message_delay_level="4s")
     for n in range(40):
         await give(master, b"%02d" % n, properties={"UNIQ_KEY": f"k{n}", prop.DELAY: "1"})
     log = await groups.stand_in(master, slave)
