@@ -5,7 +5,7 @@ nullable: a field that a body lacks is null.
 """
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -101,6 +101,36 @@ def read_schema(format: str, schema: str, option: str) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise UsageError(f"{option}: {file} is no text") from None
+
+
+def typing_by_registry(
+    registry: SchemaRegistry,
+    format: str,
+    schema: str | None,
+    prefix: str,
+    subject: str | None,
+    topics: Sequence[str],
+) -> Typing:
+    """Return typed columns for bodies whose schemas a registry has.
+
+    Without `schema` the columns are those of the newest version of `subject`, by default
+    `TOPIC-value` of the only topic. Raises `UsageError` for what does not fit together, `NotFound`
+    and `EnvironmentFault` for a schema that the registry does not have or give.
+    """
+    if format == "protobuf":
+        raise UsageError(
+            "a schema registry has Protobuf as source text, which only protoc reads: give a"
+            " descriptor set, and no registry"
+        )
+    if schema is None:
+        if subject is None and len(topics) != 1:
+            raise UsageError(
+                "a schema registry needs a subject or a schema, unless one topic is read"
+            )
+        schema = registry.latest(subject or f"{topics[0]}-value")
+    if format == "json" and schema.lstrip().startswith("{"):
+        schema = import_module(_MODULES["json"]).columns_of_json_schema(schema)
+    return Typing(format, schema, prefix=prefix, registry=registry)
 
 
 def check_names(typed: list[Any], plain: list[str]) -> None:

@@ -14,7 +14,14 @@ from epochmq.base.errors import UsageError
 from epochmq.spark import columns
 from epochmq.spark.option_table import SparkOption, choice, text
 from epochmq.spark.schema_registry import SchemaRegistry
-from epochmq.spark.typed import FORMATS, NOT_TYPED, Typing, check_names, read_schema
+from epochmq.spark.typed import (
+    FORMATS,
+    NOT_TYPED,
+    Typing,
+    check_names,
+    read_schema,
+    typing_by_registry,
+)
 
 FAIL, COLUMN = "fail", "column"
 ERROR_COLUMN = "typedError"
@@ -66,42 +73,26 @@ def typed_columns(values: Mapping[str, Any], topics: tuple[str, ...]) -> TypedCo
         raise UsageError("typed=protobuf needs typed.message=package.Message")
     if not re.fullmatch(r"\w*", values["typed.prefix"]):
         raise UsageError("typed.prefix may have letters, digits and _ only")
-    registry = _registry(values, format)
     schema = values["typed.schema"]
     if schema is not None:
         schema = read_schema(format, schema, "typed.schema")
-    elif registry is not None:
-        schema = registry.latest(values["typed.subject"] or _subject(topics))
+    prefix, subject = values["typed.prefix"], values["typed.subject"]
+    if (registry := _registry(values)) is not None:
+        typing = typing_by_registry(registry, format, schema, prefix, subject, topics)
+    elif schema is not None:
+        typing = Typing(format, schema, values["typed.message"], prefix)
     else:
         raise UsageError(f"typed={format} needs typed.schema or typed.registry")
-    if registry is not None and format == "json" and schema.lstrip().startswith("{"):
-        from epochmq.spark.typed_json import columns_of_json_schema
-
-        schema = columns_of_json_schema(schema)
-    typing = Typing(format, schema, values["typed.message"], values["typed.prefix"], registry)
     found = TypedColumns(typing, values["typed.errors"])
     check_names(found.fields(), list(columns.NAMES))
     return found
 
 
-def _registry(values: Mapping[str, Any], format: str) -> SchemaRegistry | None:
+def _registry(values: Mapping[str, Any]) -> SchemaRegistry | None:
     url = values["typed.registry"]
-    if url is None:
-        for name in ("typed.registry.credentials", "typed.subject"):
-            if values[name]:
-                raise UsageError(f"{name} without typed.registry has no use")
-        return None
-    if format == "protobuf":
-        raise UsageError(
-            "typed.registry has Protobuf as source text, which only protoc reads:"
-            " give typed.schema a descriptor set"
-        )
-    return SchemaRegistry(url, values["typed.registry.credentials"])
-
-
-def _subject(topics: tuple[str, ...]) -> str:
-    if len(topics) != 1:
-        raise UsageError(
-            "typed.registry needs typed.subject or typed.schema, unless one topic is subscribed"
-        )
-    return f"{topics[0]}-value"
+    if url is not None:
+        return SchemaRegistry(url, values["typed.registry.credentials"])
+    for name in ("typed.registry.credentials", "typed.subject"):
+        if values[name]:
+            raise UsageError(f"{name} without typed.registry has no use")
+    return None

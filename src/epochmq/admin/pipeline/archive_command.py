@@ -1,5 +1,6 @@
 """`epochmq pipeline archive`: topics to a table, exactly once."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -8,7 +9,8 @@ from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, parse, print_report, progress
 from epochmq.admin.shared.asking import chosen_tls
 from epochmq.base.errors import UsageError
-from epochmq.spark.typed import NOT_TYPED, Typing, read_schema
+from epochmq.spark.schema_registry import SchemaRegistry
+from epochmq.spark.typed import NOT_TYPED, Typing, read_schema, typing_by_registry
 
 
 @click.command("archive")
@@ -75,6 +77,22 @@ from epochmq.spark.typed import NOT_TYPED, Typing, read_schema
     "--typed-prefix", default="", metavar="TEXT", help="Prefix of the names of typed columns."
 )
 @click.option(
+    "--typed-registry",
+    metavar="URL",
+    help="Schema registry with the schemas of json and avro: http://host:8081.",
+)
+@click.option(
+    "--typed-registry-credentials",
+    default="",
+    metavar="FILE",
+    help="File with user:password of the registry, at the same path on every node.",
+)
+@click.option(
+    "--typed-subject",
+    metavar="NAME",
+    help="Name of the schema in the registry.  [default: TOPIC-value]",
+)
+@click.option(
     "--allow-loss", is_flag=True, help="Continue after messages that brokers have deleted."
 )
 @click.option(
@@ -110,6 +128,9 @@ def command(
     typed_schema: str | None,
     typed_message: str,
     typed_prefix: str,
+    typed_registry: str | None,
+    typed_registry_credentials: str,
+    typed_subject: str | None,
     stream: bool,
     interval: float,
     columns: str | None,
@@ -137,7 +158,15 @@ def command(
         columns=tuple(filter(None, columns.split(","))) if columns else None,
         tls=chosen_tls(),
         failover_timeout_ms=round(failover_timeout_s * 1000),
-        typing=typing_of(typed, typed_schema, typed_message, typed_prefix),
+        typing=typing_of(
+            typed,
+            typed_schema,
+            typed_message,
+            typed_prefix,
+            registry_of(typed_registry, typed_registry_credentials, typed_subject),
+            typed_subject,
+            topics,
+        ),
         **more,  # type: ignore[arg-type]  # click's names are those of the fields
     )
     with progress("archive", total=not stream) as show:
@@ -147,14 +176,37 @@ def command(
     print_report(report, output, report_file)
 
 
-def typing_of(format: str | None, schema: str | None, message: str, prefix: str) -> Typing:
+def registry_of(url: str | None, credentials: str, subject: str | None) -> SchemaRegistry | None:
+    """Return the schema registry of the options, or None; `UsageError` if it has no address."""
+    if url is not None:
+        return SchemaRegistry(url, credentials)
+    if credentials or subject:
+        raise UsageError("--typed-registry-credentials and --typed-subject need --typed-registry")
+    return None
+
+
+def typing_of(
+    format: str | None,
+    schema: str | None,
+    message: str,
+    prefix: str,
+    registry: SchemaRegistry | None = None,
+    subject: str | None = None,
+    topics: Sequence[str] = (),
+) -> Typing:
     """What the options say of bodies; `UsageError` where one is missing or cannot be read."""
     if format is None:
-        if schema or message or prefix:
-            raise UsageError("--typed-schema, --typed-message and --typed-prefix need --typed")
+        if schema or message or prefix or registry:
+            raise UsageError(
+                "--typed-schema, --typed-message, --typed-prefix and --typed-registry need --typed"
+            )
         return NOT_TYPED
+    if schema:
+        schema = read_schema(format, schema, "--typed-schema")
+    if registry is not None:
+        return typing_by_registry(registry, format, schema, prefix, subject, topics)
     if not schema:
-        raise UsageError(f"--typed {format} needs --typed-schema")
+        raise UsageError(f"--typed {format} needs --typed-schema or --typed-registry")
     if format == "protobuf" and not message:
         raise UsageError("--typed protobuf needs --typed-message package.Message")
-    return Typing(format, read_schema(format, schema, "--typed-schema"), message, prefix)
+    return Typing(format, schema, message, prefix)
