@@ -133,7 +133,8 @@ def test_addresses_that_are_none(url: str) -> None:
         SchemaRegistry(url)
 
 
-def test_an_address_has_no_password() -> None:
+@pytest.mark.parametrize("url", ["http://me:secret@host", "http://me:secret@host:x", "me:secret@h"])
+def test_an_address_has_no_password(url: str) -> None:
     with pytest.raises(EpochError, match="use a file for them") as refused:
-        SchemaRegistry("http://me:secret@host")
+        SchemaRegistry(url)
     assert "secret" not in str(refused.value)

@@ -41,6 +41,8 @@ class SchemaRegistry:
     """A file with `user:password` in one line; executors read it at the same path."""
 
     def __post_init__(self) -> None:
+        if "@" in self.url:  # and do not repeat a password in an error
+            raise UsageError("a registry's address has no user and password: use a file for them")
         try:
             parts = urllib.parse.urlsplit(self.url)
             is_address = bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -50,8 +52,6 @@ class SchemaRegistry:
             raise UsageError(
                 f"'{self.url}' is no address of a schema registry; write http://host:port"
             )
-        if parts.username is not None:
-            raise UsageError("a registry's address has no user and password: use a file for them")
 
     @property
     def id_bytes(self) -> int:

@@ -17,7 +17,7 @@ _Queue = tuple[str, str, int]
 class DeliveredResets:
     """The delivered resets by group, topic and queue id; each ends after `HOLD_MS` at the latest.
 
-    A false value if there are none, so that the usual pull and commit ask nothing more.
+    It is false while it is empty, so that the usual pull and commit ask nothing more.
     """
 
     def __init__(self) -> None:
