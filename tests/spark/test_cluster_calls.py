@@ -11,11 +11,12 @@ from tests.compat.peers.epochmq import EpochCluster
 from tests.compat.peers.java import JavaCluster
 from tests.spark import topics
 
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import Refused, UsageError
 from epochmq.client.aio.admin_client import Admin
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.cluster_calls import SparkClusterCalls
 from epochmq.spark.retry import Retries
+from epochmq.wire.codes import ResponseCode
 
 pytestmark = pytest.mark.process
 
@@ -84,6 +85,45 @@ def test_first_offsets_of_a_group_do_not_replace_each_other(
 
     asyncio.run(main())
     assert tables == {f"{topic}@G": {queue.queue_id: 7 for queue in queues}}
+
+
+def test_offsets_go_to_the_new_master_at_once(
+    cluster: EpochCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old one is a replica, and refuses them with the code that means any error."""
+    first, _second = topics.create(cluster.namesrv_addr, topic)
+    old = "127.0.0.1:1"
+
+    async def main() -> None:
+        async with Admin(cluster.namesrv_addr) as admin:
+            routes, asked = admin.instance.routes, []
+            true_master, true_expire, true_commit = routes.master, routes.expire, admin.commit_at
+            known = [old]
+
+            def master(name: str) -> str | None:
+                return known[0] if known else true_master(name)
+
+            def expire(name: str) -> None:
+                known.clear()
+                true_expire(name)
+
+            async def commit_at(address: str, group: str, queue: MessageQueue, at: int) -> None:
+                asked.append(address)
+                if address == old or at > 5:
+                    raise Refused(ResponseCode.SYSTEM_ERROR, "this broker is a replica")
+                await true_commit(address, group, queue, at)
+
+            monkeypatch.setattr(routes, "master", master)
+            monkeypatch.setattr(routes, "expire", expire)
+            monkeypatch.setattr(admin, "commit_at", commit_at)
+            calls = SparkClusterCalls(admin, Retries(admin, 10_000))
+            await calls.commit("G_moved", {first: 4})
+            assert await calls.committed("G_moved", [first]) == {first: 4}
+            assert asked[0] == old
+            with pytest.raises(Refused, match="this broker is a replica"):
+                await calls.commit("G_moved", {first: 6})
+
+    asyncio.run(main())
 
 
 def test_a_queue_that_may_not_be_read_is_left_out(cluster: EpochCluster, topic: str) -> None:

@@ -127,12 +127,24 @@ class SparkClusterCalls:
             try:
                 await self._admin.commit_at(address, group, queue, offset)
             except Refused as error:
-                if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                if error.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                    await self._make_group(address, group)
+                    await self._admin.commit_at(address, group, queue, offset)
+                elif await self._has_moved(queue, address):
+                    raise Refused(ResponseCode.NOT_LEADER_FOR_QUEUE, error.remark) from None
+                else:
                     raise
-                await self._make_group(address, group)
-                await self._admin.commit_at(address, group, queue, offset)
 
         await self._retries.ask(f"publishing {group}'s offset of {queue}", work, queue.topic)
+
+    async def _has_moved(self, queue: MessageQueue, address: str) -> bool:
+        """Return whether a fresh route names another master than `address`.
+
+        A replica refuses offsets with the code of every error, so the code does not tell.
+        """
+        self._retries.expire(queue.topic)
+        await self._retries.refresh(queue.topic)
+        return self._master(queue.broker_name) != address
 
     async def _make_group(self, address: str, group: str) -> None:
         """Create the group with its retry topic, whose route RocketMQ's tools use to find its
