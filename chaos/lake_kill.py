@@ -81,10 +81,10 @@ class Watch(threading.Thread):
         self._tables = outcome.tables
         self._newest_s: dict[str, float] = {}
         """Store time of the newest row of each file that was read; a file never changes."""
-        self._stop = threading.Event()
+        self._ended = threading.Event()
 
     def run(self) -> None:
-        while not self._stop.wait(SAMPLE_S):
+        while not self._ended.wait(SAMPLE_S):
             for topic, figures in self._tables.items():
                 self.sample(topic, figures)
 
@@ -108,7 +108,7 @@ class Watch(threading.Thread):
         return self._newest_s[file]
 
     def end(self) -> None:
-        self._stop.set()
+        self._ended.set()
         self.join()
 
 

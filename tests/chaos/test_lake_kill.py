@@ -17,6 +17,8 @@ def test_the_age_of_the_newest_row_of_each_table(tmp_path: Path) -> None:
     archive(ArchiveOptions("", ("%DLQ%g",), table, "parquet", max_rows=10), FakeCluster(made))
     outcome = Outcome(tables={"t": TableFigures(), "later": TableFigures()})
     watch = Watch(tmp_path, outcome)
+    watch.start()
+    watch.end()
     for name, figures in outcome.tables.items():
         watch.sample(name, figures)
     figures = outcome.tables["t"]
