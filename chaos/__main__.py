@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import statistics
 import sys
+from importlib import import_module
 
 from sim.kernel.violation import Violation
 from tests.compat.peers.group import Group
@@ -12,28 +13,19 @@ from chaos.failover import FAULTS, SHIMMED, Failover, Outcome
 from chaos.figures import percentile
 from chaos.shim import Shim, build
 
+OTHER_DRILLS = {
+    "spark-kill": "chaos.spark_kill",
+    "lake-kill": "chaos.lake_kill",
+    "unconfirmed": "chaos.unconfirmed",
+    "acting": "chaos.acting",
+}
+"""Drills with options of their own, by name; some need packages that nothing else here needs."""
+
 
 def main() -> None:
-    """Run one kind of fault so many times."""
-    if sys.argv[1:2] == ["spark-kill"]:
-        from chaos import spark_kill  # needs packages that nothing else here needs
-
-        spark_kill.main(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["lake-kill"]:
-        from chaos import lake_kill
-
-        lake_kill.main(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["unconfirmed"]:
-        from chaos import unconfirmed
-
-        unconfirmed.main(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["acting"]:
-        from chaos import acting
-
-        acting.main(sys.argv[2:])
+    """Run one kind of fault so many times, or another drill."""
+    if sys.argv[1:] and sys.argv[1] in OTHER_DRILLS:
+        import_module(OTHER_DRILLS[sys.argv[1]]).main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
     parser.add_argument("fault", choices=FAULTS)

@@ -9,6 +9,7 @@ pipeline verify` finds nothing, and the service ends with exit code 0 when it is
 import argparse
 import asyncio
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,10 +28,9 @@ from tests.compat.peers.process import Process, wait_until
 
 from chaos import spark_verdict as verdict
 from chaos.figures import percentile
-from chaos.spark_feed import Feed, held
-from epochmq.tables.opening import open_table
+from chaos.spark_feed import BROKER, Feed, held
+from epochmq.tables.opening import FORMATS, open_table
 
-FORMATS = ("delta", "iceberg", "parquet")
 QUEUES = 4
 FIRST_ROWS_S = 60.0
 LAST_ROWS_S = 120.0
@@ -40,12 +40,6 @@ PAUSE_S = (10.0, 40.0)
 MASTER_AWAY_S = (0.0, 3.0)
 SERVICE_SHARE = 0.6
 """Of the kills; the others kill the master."""
-BROKER = {
-    "minInSyncReplicas": 2,
-    # The verdict pulls everything.
-    "maxTransferCountOnMessageInMemory": 1_000,
-    "maxTransferBytesOnMessageInMemory": 1 << 20,
-}
 
 
 @dataclass
@@ -118,8 +112,11 @@ class Drill:
     def __init__(self, group: Group, place: Path, seed: int, interval_s: float) -> None:
         self._group = group
         self._place = place
+        self._seed = seed
         self._chance = random.Random(seed)
-        self.outcome = Outcome(tables={f"lake_{each}": TableFigures() for each in FORMATS})
+        self._formats = {f"lake_{each}": each for each in FORMATS}
+        """By topic."""
+        self.outcome = Outcome(tables={topic: TableFigures() for topic in self._formats})
         self._service = Process(
             "lake",
             self._command("lake", "--warehouse", str(place), "--interval", str(interval_s)),
@@ -127,12 +124,15 @@ class Drill:
             {},
         )
 
-    def run(self, minutes: float, seed: int) -> Outcome:
-        """Kill for so many minutes, then judge; `AssertionError` for a lost or repeated message."""
+    def run(self, minutes: float) -> Outcome:
+        """Kill for so many minutes, then judge.
+
+        `AssertionError` for a lost or repeated message, `TimeoutError` for rows that do not come.
+        """
         outcome, began = self.outcome, time.monotonic()
-        for topic in outcome.tables:
-            self._run("topic", "create", topic, "--queues", str(QUEUES), "--table", topic[5:])
-        with self._feeds(seed) as feeds:
+        for topic, format in self._formats.items():
+            self._run("topic", "create", topic, "--queues", str(QUEUES), "--table", format)
+        with self._feeds() as feeds:
             self._service.start()
             watch = Watch(self._place, outcome)
             watch.start()
@@ -144,7 +144,7 @@ class Drill:
         for topic, feed in feeds.items():
             self._judge(topic, feed)
         assert self._service.stop(60) == 0, self._service.log_tail()
-        for topic in outcome.tables:
+        for topic in self._formats:
             self._run("pipeline", "verify", str(self._place / topic), "--master", "none")
         outcome.seconds = time.monotonic() - began
         return outcome
@@ -162,13 +162,13 @@ class Drill:
         figures.rows = len(rows)
 
     @contextmanager
-    def _feeds(self, seed: int) -> Iterator[dict[str, Feed]]:
+    def _feeds(self) -> Iterator[dict[str, Feed]]:
         """Send to each topic until the block ends."""
         namesrv = self._group.namesrv_addr
         with ExitStack() as stack:
             yield {
-                topic: stack.enter_context(Feed(namesrv, topic, seed + number))
-                for number, topic in enumerate(self.outcome.tables)
+                topic: stack.enter_context(Feed(namesrv, topic, self._seed + number))
+                for number, topic in enumerate(self._formats)
             }
 
     def _has_rows(self) -> bool:
@@ -223,7 +223,8 @@ def main(arguments: list[str]) -> None:
     with Group(broker_config=BROKER) as group:
         drill = Drill(group, place, args.seed, args.interval)
         try:
-            outcome = drill.run(args.minutes, args.seed)
-        except AssertionError as violation:
+            outcome = drill.run(args.minutes)
+        except (AssertionError, TimeoutError) as violation:
             sys.exit(f"VIOLATION {violation}\nafter {dict(drill.outcome.kills)}; kept: {place}")
+    shutil.rmtree(place)
     print(report(outcome))

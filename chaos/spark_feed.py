@@ -17,6 +17,13 @@ AGAIN_S = 0.05
 TIMEOUT_MS = 3_000
 BODY = b"x" * 200
 PULL_COUNT = 1_000
+BROKER = {
+    "minInSyncReplicas": 2,
+    # `held` pulls everything.
+    "maxTransferCountOnMessageInMemory": 1_000,
+    "maxTransferBytesOnMessageInMemory": 1 << 20,
+}
+"""Options of the brokers of a drill."""
 
 Place = tuple[int, int]
 """Queue id and queue offset."""

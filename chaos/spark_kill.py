@@ -28,27 +28,20 @@ from tests.compat.peers.process import wait_until
 from chaos import spark_plan as plans
 from chaos import spark_verdict as verdict
 from chaos.spark_driver import TOPIC, Driver, Gone, Over, kill
-from chaos.spark_feed import Feed, held
+from chaos.spark_feed import BROKER, Feed, held
 from chaos.spark_jvm import Jvm
 from chaos.spark_outcome import VICTIMS, Outcome, done, read_legs, report, still
 from chaos.spark_plan import Run
 from epochmq.client.aio import Admin
 from epochmq.model.topic import TopicConfig
-from epochmq.tables.opening import open_table
+from epochmq.tables.opening import FORMATS, open_table
 
 QUEUES = 4
 OWNER = f"archive:{TOPIC}"
-FORMATS = ("delta", "iceberg", "parquet")
 ENDS_MAX_S = 900.0
 WHOLE_S = 300.0
 ALONE = 0.3
 """Share of drivers that die alone, so that the next one meets a JVM that still works."""
-BROKER = {
-    "minInSyncReplicas": 2,
-    # The verdict pulls everything.
-    "maxTransferCountOnMessageInMemory": 1_000,
-    "maxTransferBytesOnMessageInMemory": 1 << 20,
-}
 COMMAND = {plans.EXECUTOR: b"CoarseGrainedExecutorBackend", plans.WORKER: b"pyspark.daemon"}
 GUESSED_S = {"planned": 0.3, "written": 0.05}
 WHOLE_START = "whole start"

@@ -6,11 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 from tests.compat.peers.epochmq import EpochCluster
+from tests.spark.registry_server import RegistryServer, registry_server
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[EpochCluster]:
     with EpochCluster() as running:
+        yield running
+
+
+@pytest.fixture
+def schema_server() -> Iterator[RegistryServer]:
+    """A schema registry without schemas."""
+    with registry_server() as running:
         yield running
 
 

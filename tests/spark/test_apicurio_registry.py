@@ -14,7 +14,7 @@ from tests.compat.peers.epochmq import EpochCluster
 from tests.compat.peers.java import java_command
 from tests.compat.peers.ports import free_port
 from tests.compat.peers.process import Process
-from tests.spark.test_typed_rows import NEW, OLD, avro, rows, send
+from tests.spark.typed_bodies import NEW, OLD, avro, rows, send
 
 from epochmq.base.errors import NotFound
 from epochmq.spark.schema_registry import SchemaRegistry

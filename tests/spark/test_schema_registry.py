@@ -1,10 +1,9 @@
 """Schemas come from a registry; whatever it answers, the error says what is wrong and where."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.spark.registry_server import RegistryServer, registry_server
+from tests.spark.registry_server import RegistryServer
 
 from epochmq.base.errors import EnvironmentFault, EpochError, NotFound, NotReachable, UsageError
 from epochmq.spark import schema_registry
@@ -18,59 +17,53 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema_registry, "_PAUSE_MS", 1)
 
 
-@pytest.fixture
-def server() -> Iterator[RegistryServer]:
-    with registry_server() as running:
-        yield running
-
-
-def test_confluents_protocol(server: RegistryServer) -> None:
-    server.add("flights-value", '"int"', 7)
-    server.add("flights-value", '"long"', 9)
-    registry = SchemaRegistry(server.url + "/")
+def test_confluents_protocol(schema_server: RegistryServer) -> None:
+    schema_server.add("flights-value", '"int"', 7)
+    schema_server.add("flights-value", '"long"', 9)
+    registry = SchemaRegistry(schema_server.url + "/")
     assert registry.latest("flights-value") == '"long"'
     assert [registry.by_id(7), registry.by_id(7)] == ['"int"', '"int"']
-    assert server.asked.count("/schemas/ids/7") == 1, "a number is asked for once"
+    assert schema_server.asked.count("/schemas/ids/7") == 1, "a number is asked for once"
     assert registry.split(b"\0\0\0\0\x07body") == (7, b"body")
     assert registry.split(b"\0\0\0\0") is None
     assert registry.split(b"{}   ") is None
 
 
-def test_apicurios_own_protocol(server: RegistryServer) -> None:
-    server.add("default/flights-value", '"int"', 7)
-    server.add("aero/flights value", '"long"', 2**40)
-    registry = SchemaRegistry(server.url + APICURIO)
+def test_apicurios_own_protocol(schema_server: RegistryServer) -> None:
+    schema_server.add("default/flights-value", '"int"', 7)
+    schema_server.add("aero/flights value", '"long"', 2**40)
+    registry = SchemaRegistry(schema_server.url + APICURIO)
     assert registry.latest("flights-value") == '"int"'
     assert registry.latest("aero/flights value") == '"long"'
     assert registry.by_id(2**40) == '"long"'
     assert registry.split(b"\0" + (2**40).to_bytes(8, "big") + b"body") == (2**40, b"body")
 
 
-def test_names_are_quoted(server: RegistryServer) -> None:
-    server.add("a/../b?c#d", '"int"', 1)
-    assert SchemaRegistry(server.url).latest("a/../b?c#d") == '"int"'
+def test_names_are_quoted(schema_server: RegistryServer) -> None:
+    schema_server.add("a/../b?c#d", '"int"', 1)
+    assert SchemaRegistry(schema_server.url).latest("a/../b?c#d") == '"int"'
 
 
-def test_what_is_missing_is_not_found(server: RegistryServer) -> None:
-    registry = SchemaRegistry(server.url)
+def test_what_is_missing_is_not_found(schema_server: RegistryServer) -> None:
+    registry = SchemaRegistry(schema_server.url)
     for ask in (lambda: registry.latest("none"), lambda: registry.by_id(404)):
         with pytest.raises(NotFound, match="the schema registry has nothing at http://127"):
             ask()
-    server.add("later", '"int"', 404)
+    schema_server.add("later", '"int"', 404)
     assert registry.by_id(404) == '"int"', "that it was missing is not remembered"
 
 
-def test_passing_problems_are_tried_again(server: RegistryServer) -> None:
-    server.add("s", '"int"', 1)
-    server.failures = [(500, b""), (503, b"busy"), (429, b"")]
-    assert SchemaRegistry(server.url).latest("s") == '"int"'
-    assert len(server.asked) == 4
+def test_passing_problems_are_tried_again(schema_server: RegistryServer) -> None:
+    schema_server.add("s", '"int"', 1)
+    schema_server.failures = [(500, b""), (503, b"busy"), (429, b"")]
+    assert SchemaRegistry(schema_server.url).latest("s") == '"int"'
+    assert len(schema_server.asked) == 4
 
 
-def test_lasting_problems_end_the_tries(server: RegistryServer) -> None:
-    server.failures = [(500, b"")] * TRIES
+def test_lasting_problems_end_the_tries(schema_server: RegistryServer) -> None:
+    schema_server.failures = [(500, b"")] * TRIES
     with pytest.raises(NotReachable, match=f"did not answer .* {TRIES} times: HTTP status 500"):
-        SchemaRegistry(server.url).latest("s")
+        SchemaRegistry(schema_server.url).latest("s")
     with pytest.raises(NotReachable, match="Connection refused"):
         SchemaRegistry("http://127.0.0.1:1").latest("s")
 
@@ -90,27 +83,27 @@ def test_lasting_problems_end_the_tries(server: RegistryServer) -> None:
     ],
 )
 def test_answers_that_cannot_be_used(
-    server: RegistryServer, status: int, body: bytes, says: str
+    schema_server: RegistryServer, status: int, body: bytes, says: str
 ) -> None:
-    server.failures = [(status, body)]
+    schema_server.failures = [(status, body)]
     with pytest.raises(EnvironmentFault, match=says):
-        SchemaRegistry(server.url).latest("s")
-    assert len(server.asked) == 1
+        SchemaRegistry(schema_server.url).latest("s")
+    assert len(schema_server.asked) == 1
 
 
-def test_a_user_and_a_password_from_a_file(server: RegistryServer, tmp_path: Path) -> None:
-    server.user = "me:sec:ret"
-    server.add("s", '"int"', 1)
+def test_a_user_and_a_password_from_a_file(schema_server: RegistryServer, tmp_path: Path) -> None:
+    schema_server.user = "me:sec:ret"
+    schema_server.add("s", '"int"', 1)
     file = tmp_path / "credentials"
     file.write_text("me:sec:ret\n")
-    assert SchemaRegistry(server.url, str(file)).latest("s") == '"int"'
+    assert SchemaRegistry(schema_server.url, str(file)).latest("s") == '"int"'
     with pytest.raises(EnvironmentFault, match="HTTP status 401"):
-        SchemaRegistry(server.url).latest("s")
+        SchemaRegistry(schema_server.url).latest("s")
     file.write_text("me\n")
     with pytest.raises(UsageError, match="must have one line: user:password"):
-        SchemaRegistry(server.url, str(file)).latest("s")
+        SchemaRegistry(schema_server.url, str(file)).latest("s")
     with pytest.raises(UsageError, match="cannot be read: No such file"):
-        SchemaRegistry(server.url, str(tmp_path / "none")).latest("s")
+        SchemaRegistry(schema_server.url, str(tmp_path / "none")).latest("s")
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """Options for typed columns: which fit together, and what they select."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
-from tests.spark.registry_server import RegistryServer, registry_server
+from tests.spark.registry_server import RegistryServer
 
 from epochmq.base.errors import EpochError, UsageError
 from epochmq.spark.options import parse_source
@@ -13,12 +12,6 @@ from epochmq.spark.source import columns_of, schema
 
 BASE = {"nameServer": "127.0.0.1:9876", "subscribe": "flights"}
 JSON = {**BASE, "typed": "json", "typed.schema": "carrier string, delay double"}
-
-
-@pytest.fixture
-def server() -> Iterator[RegistryServer]:
-    with registry_server() as running:
-        yield running
 
 
 def test_typed_columns_follow_those_of_messages() -> None:
@@ -29,6 +22,8 @@ def test_typed_columns_follow_those_of_messages() -> None:
     errors = schema({**JSON, "typed.errors": "column", "columns": "typedError,carrier"})
     assert errors == "`typedError` string, `carrier` string"
     assert schema({**JSON, "typed.prefix": "f_", "columns": "f_delay"}) == "`f_delay` double"
+    named = {**JSON, "typed.schema": "error string, typedError int", "columns": "typedError,error"}
+    assert schema(named) == "`typedError` int, `error` string"
 
 
 def test_a_users_schema_may_have_typed_columns() -> None:
@@ -51,6 +46,10 @@ def test_a_users_schema_may_have_typed_columns() -> None:
         ({"typed": "avro", "typed.schema": "{"}, "the Avro schema is no JSON"),
         ({"typed": "json", "typed.schema": "a money"}, "'a money' is no column"),
         ({"typed": "json", "typed.schema": "body string"}, "option typed.prefix"),
+        (
+            {"typed": "json", "typed.schema": "typedError int", "typed.errors": "column"},
+            "typed columns typedError have names of other columns",
+        ),
         ({"typed": "json", "typed.schema": "a int", "typed.prefix": "a b"}, "letters, digits"),
         ({"typed": "protobuf", "typed.schema": "x"}, "needs typed.message=package.Message"),
         ({"typed": "json", "typed.schema": "a int", "typed.subject": "s"}, "has no use"),
@@ -78,19 +77,19 @@ def test_a_schema_from_a_file(tmp_path: Path) -> None:
     assert found == "`n` bigint"
 
 
-def test_the_newest_schema_of_the_topic(server: RegistryServer) -> None:
-    server.add(
+def test_the_newest_schema_of_the_topic(schema_server: RegistryServer) -> None:
+    schema_server.add(
         "flights-value",
         '{"properties": {"n": {"type": "integer"}, "s": {"type": ["null", "string"]},'
         ' "o": {"type": "object"}, "x": {"type": "number"}, "b": {"type": "boolean"}}}',
         1,
     )
-    given = {**BASE, "typed": "json", "typed.registry": server.url}
+    given = {**BASE, "typed": "json", "typed.registry": schema_server.url}
     names = "n,s,o,x,b"
     expected = "`n` bigint, `s` string, `o` string, `x` double, `b` boolean"
     assert schema({**given, "columns": names}) == expected
     with pytest.raises(EpochError, match=r"has nothing at .*/subjects/other/versions/latest"):
         schema({**given, "typed.subject": "other"})
-    server.add("empty", '{"type": "object"}', 2)
+    schema_server.add("empty", '{"type": "object"}', 2)
     with pytest.raises(UsageError, match="the JSON Schema has no properties"):
         schema({**given, "typed.subject": "empty"})

@@ -1,66 +1,17 @@
 """Rows with typed columns, from a real broker, as Spark's executors read them."""
 
-import io
 import json
-import pickle
-from collections.abc import Iterator
-from typing import Any
 
-import fastavro
-import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import from_arrow_schema
 from tests.compat.peers.epochmq import EpochCluster
 from tests.spark import topics
-from tests.spark.registry_server import RegistryServer, registry_server
+from tests.spark.registry_server import RegistryServer
+from tests.spark.typed_bodies import NEW, OLD, avro, rows, send
 
 from epochmq.model.message import Message
-from epochmq.spark import columns
-from epochmq.spark.options import parse_source
-from epochmq.spark.source import batch_reader
 from epochmq.spark.typed_rows import UnparsableBody
 
-OLD = {"type": "record", "name": "F", "fields": [{"name": "n", "type": "int"}]}
-NEW = {
-    "type": "record",
-    "name": "F",
-    "fields": [
-        {"name": "n", "type": "long"},
-        {"name": "s", "type": ["null", "string"], "default": None},
-    ],
-}
 pytestmark = pytest.mark.process
-
-
-def avro(schema: dict[str, Any], number: int, id_bytes: int, **values: object) -> bytes:
-    body = io.BytesIO()
-    fastavro.schemaless_writer(body, fastavro.parse_schema(schema), values)
-    return b"\0" + number.to_bytes(id_bytes, "big") + body.getvalue()
-
-
-def send(namesrv: str, topic: str, bodies: list[bytes]) -> None:
-    first, _second = topics.create(namesrv, topic)
-    topics.send(namesrv, [(first, Message(topic, body)) for body in bodies])
-
-
-def rows(namesrv: str, topic: str, **options: str) -> list[dict[str, Any]]:
-    """What executors read: the reader is pickled, as Spark does."""
-    given = {"nameServer": namesrv, "subscribe": topic, **options}
-    given = {name.replace("__", "."): value for name, value in given.items()}
-    options = parse_source(given)
-    wanted = columns.schema(options["columns"], options["properties"], options.typed.fields())
-    reader = batch_reader(given, from_arrow_schema(wanted))
-    copy = pickle.loads(pickle.dumps(reader))
-    found: list[pa.RecordBatch] = [
-        batch for partition in reader.partitions() for batch in copy.read(partition)
-    ]
-    return [row for batch in found for row in batch.to_pylist()]
-
-
-@pytest.fixture
-def server() -> Iterator[RegistryServer]:
-    with registry_server() as running:
-        yield running
 
 
 def test_json_columns_beside_those_of_messages(cluster: EpochCluster, topic: str) -> None:
@@ -95,12 +46,12 @@ def test_a_body_that_does_not_fit(cluster: EpochCluster, topic: str) -> None:
 
 @pytest.mark.parametrize(("path", "id_bytes"), [("", 4), ("/apis/registry/v2", 8)])
 def test_avro_of_any_version(
-    cluster: EpochCluster, topic: str, server: RegistryServer, path: str, id_bytes: int
+    cluster: EpochCluster, topic: str, schema_server: RegistryServer, path: str, id_bytes: int
 ) -> None:
     """A body is read with the schema that its number names, whatever the newest one is."""
     subject = f"default/{topic}-value" if path else f"{topic}-value"
-    server.add(subject, json.dumps(OLD), 11 + id_bytes)
-    server.add(subject, json.dumps(NEW), 21 + id_bytes)
+    schema_server.add(subject, json.dumps(OLD), 11 + id_bytes)
+    schema_server.add(subject, json.dumps(NEW), 21 + id_bytes)
     bodies = [
         avro(OLD, 11 + id_bytes, id_bytes, n=1),
         avro(NEW, 21 + id_bytes, id_bytes, n=2, s="two"),
@@ -113,7 +64,7 @@ def test_avro_of_any_version(
         cluster.namesrv_addr,
         topic,
         typed="avro",
-        typed__registry=server.url + path,
+        typed__registry=schema_server.url + path,
         typed__errors="column",
         columns="n,s,typedError",
     )
@@ -121,7 +72,7 @@ def test_avro_of_any_version(
     assert [row["typedError"] for row in found[:3]] == [None] * 3
     assert "the schema registry has nothing at" in found[3]["typedError"]
     assert "does not begin with the number of a schema" in found[4]["typedError"]
-    by_number = [asked for asked in server.asked if "ds/" in asked]
+    by_number = [asked for asked in schema_server.asked if "ds/" in asked]
     assert len(by_number) == 3, "each number is asked for once"
 
 

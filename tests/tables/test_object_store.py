@@ -121,7 +121,7 @@ def test_one_request_in_ten_fails(
 
 
 @pytest.mark.parametrize("options", ["delta", "parquet"], indirect=True)
-def test_a_commit_whose_answer_is_lost_is_known_as_ones_own(
+def test_an_archive_recognises_its_commit_when_the_answer_is_lost(
     options: ArchiveOptions, endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The library tries again and finds the version taken: by itself, not by another run."""

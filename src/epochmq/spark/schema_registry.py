@@ -89,7 +89,7 @@ class SchemaRegistry:
         """
         return _by_id(self, number)
 
-    def ask_by_id(self, number: int) -> str:
+    def _ask_by_id(self, number: int) -> str:
         """Ask the registry, as `by_id` does when it does not know the schema."""
         if self._is_apicurio:
             return self._get(f"/ids/globalIds/{number}")
@@ -170,7 +170,7 @@ def _opener() -> urllib.request.OpenerDirector:
 
 @functools.lru_cache(maxsize=_KEPT_MAX)
 def _by_id(registry: SchemaRegistry, number: int) -> str:
-    return registry.ask_by_id(number)
+    return registry._ask_by_id(number)
 
 
 def _quoted(name: str) -> str:

@@ -135,7 +135,7 @@ def typing_by_registry(
 
 def check_names(typed: list[Any], plain: list[str]) -> None:
     """Raise `UsageError` when a typed column has the name of another column."""
-    taken = sorted({each.name for each in typed}.intersection([*plain, ERROR, "storeDate"]))
+    taken = sorted({each.name for each in typed}.intersection(plain))
     if taken:
         raise UsageError(
             f"typed columns {', '.join(taken)} have names of other columns:"

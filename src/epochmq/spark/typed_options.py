@@ -83,9 +83,10 @@ def typed_columns(values: Mapping[str, Any], topics: tuple[str, ...]) -> TypedCo
         typing = Typing(format, schema, values["typed.message"], prefix)
     else:
         raise UsageError(f"typed={format} needs typed.schema or typed.registry")
-    found = TypedColumns(typing, values["typed.errors"])
-    check_names(found.fields(), list(columns.NAMES))
-    return found
+    errors = values["typed.errors"]
+    others = [ERROR_COLUMN] if errors == COLUMN else []
+    check_names(typing.fields(), [*columns.NAMES, *others])
+    return TypedColumns(typing, errors)
 
 
 def _registry(values: Mapping[str, Any]) -> SchemaRegistry | None:

@@ -18,14 +18,9 @@ class UnparsableBody(EpochError):
     """Raised for a message whose body does not fit the schema, with typed.errors=fail."""
 
 
-def stored_columns(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that messages have by themselves."""
-    return tuple(name for name in names if name in columns.ARROW)
-
-
 def needed_columns(names: Sequence[str]) -> tuple[str, ...]:
     """Return the stored columns that are needed for rows with the columns `names`."""
-    stored = stored_columns(names)
+    stored = [name for name in names if name in columns.ARROW]
     return (*stored, *(name for name in _NEEDED if name not in stored))
 
 

@@ -128,8 +128,7 @@ class DeltaArchive(MarkedTable):
 
     def _transact(self, actions: list[Any], mark: TransactionMark, new: Sequence[DataFile]) -> None:
         self._digests.add(new)
-        commit = uuid.uuid4().hex
-        with self._conflicts(commit):
+        with self._committing() as commit:
             self._table.create_write_transaction(
                 actions,
                 mode="append",
@@ -141,16 +140,17 @@ class DeltaArchive(MarkedTable):
         self._add_digests()
 
     @contextmanager
-    def _conflicts(self, commit: str) -> Iterator[None]:
-        """Convert a failed commit to `TableConflict`, unless the table has `commit` itself.
+    def _committing(self) -> Iterator[str]:
+        """Yield an id for one commit; raise `TableConflict` if another run's commit came first.
 
         An object store may carry a commit out and lose its answer. delta-rs then tries again, and
         finds that the version is taken: by this commit.
         """
         failed = need("deltalake.exceptions", "lake").CommitFailedError
+        commit = uuid.uuid4().hex
         try:
             with clear_errors(self.root):
-                yield
+                yield commit
         except failed as error:
             if not self._has_commit(commit):
                 raise TableConflict(
@@ -216,8 +216,7 @@ class DeltaArchive(MarkedTable):
         if fresh:
             pa = need("pyarrow", "spark")
             fields = self._lib.Schema.from_arrow(pa.schema(fresh)).fields
-            commit = uuid.uuid4().hex
-            with self._conflicts(commit):
+            with self._committing() as commit:
                 self._table.alter.add_columns(fields, commit_properties=self._kept(commit))
             self._table.update_incremental()
             self._add_digests()
@@ -257,9 +256,8 @@ class DeltaArchive(MarkedTable):
 
     def vacuum(self, older_than_hours: float) -> int:
         self._look()
-        gone: list[str] = []
-        commit = uuid.uuid4().hex
-        with self._conflicts(commit):
+        gone: list[str] = []  # unknown if the answer to the commit is lost
+        with self._committing() as commit:
             gone = self._table.vacuum(
                 retention_hours=int(older_than_hours),
                 enforce_retention_duration=False,

@@ -33,6 +33,8 @@ CATALOG_FILE = "catalog.db"
 DATA, METADATA = "data", "metadata"
 """The directories of a table below its location."""
 DEFAULT_NAME = "archive.messages"
+NO_RETRIES = {"commit.retry.num-retries": "0"}
+"""Properties of a table whose commits fail if it has changed since it was read."""
 
 
 class IcebergArchive(MarkedTable):
@@ -92,7 +94,7 @@ class IcebergArchive(MarkedTable):
                 for column in PARTITION_COLUMNS:
                     spec.add_identity(column)
             # A retry after a conflict would bypass the check for commits of other runs.
-            change.set_properties({OWNER: app, "commit.retry.num-retries": "0"})
+            change.set_properties({OWNER: app, **NO_RETRIES})
         return self._catalog.load_table(self.name)
 
     def _find_mark(self) -> TransactionMark | None:

@@ -13,7 +13,13 @@ from epochmq.base.errors import UsageError
 from epochmq.base.needs import need
 from epochmq.tables.archive_table import TableConflict
 from epochmq.tables.delta import DeltaArchive, storage_options
-from epochmq.tables.iceberg import DEFAULT_NAME, IcebergArchive, check_name, open_catalog
+from epochmq.tables.iceberg import (
+    DEFAULT_NAME,
+    NO_RETRIES,
+    IcebergArchive,
+    check_name,
+    open_catalog,
+)
 from epochmq.tables.opening import only_ours
 from epochmq.tables.storage import Storage, clear_errors, normal
 
@@ -22,7 +28,6 @@ STATE = "epochmq.keyed"
 """The key of the owner's state in the metadata of a commit."""
 FORMATS = ("delta", "iceberg")
 _LOOK_BACK = (8, 64, 4096)
-_RETRIES = "commit.retry.num-retries"
 
 
 class KeyedTable(ABC):
@@ -181,9 +186,9 @@ class IcebergKeyed(KeyedTable):
 
         pyiceberg else adds the rows to whatever is there then: a key could get a second row.
         """
-        if self._table.properties.get(_RETRIES) != "0":
+        if not NO_RETRIES.items() <= self._table.properties.items():
             with self._table.transaction() as change:
-                change.set_properties({_RETRIES: "0"})
+                change.set_properties(NO_RETRIES)
 
     def _versions(self, chosen: Any) -> dict[str, str]:
         """Return key -> version of the rows that the table has of the chosen keys."""

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from tests.compat.peers.epochmq import EpochCluster
 from tests.spark import topics
 from tests.spark.registry_server import registry_server
-from tests.spark.test_typed_rows import NEW, OLD, avro, send
+from tests.spark.typed_bodies import NEW, OLD, avro, send
 
 from epochmq.model.message import Message
 

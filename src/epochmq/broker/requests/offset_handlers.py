@@ -81,9 +81,9 @@ def handle_update(node: BrokerContext, command: Command, session: Session, now: 
         raise Refused(ResponseCode.SYSTEM_ERROR, f"commitOffset {header.commitOffset} is negative")
     if node.options.use_server_side_reset_offset:
         # The client commits an offset from before the reset; its next pull gets the new offset.
-        offsets, delivered = node.offsets, node.offsets.delivered_resets
-        if offsets.has_reset(group, topic, queue_id) or (
-            delivered and delivered.hides(group, topic, queue_id, header.commitOffset, now)
+        queue, offsets = (group, topic, queue_id), node.offsets
+        if offsets.has_reset(*queue) or offsets.delivered_resets.hides(
+            *queue, header.commitOffset, now
         ):
             return Reply(remark="Offset has been previously reset")
     if another_holds(node, session, group, topic, queue_id, now):

@@ -25,8 +25,8 @@ from epochmq.spark.jobs.archive_task import TaskResult, Work, dead_schema_of, sc
 from epochmq.spark.jobs.framework import DEFAULT_MASTER, JobStop, spark_session
 from epochmq.spark.jobs.job_report import DRY_RUN, CheckpointLock, JobReport, Progress, no_progress
 from epochmq.spark.spark_offsets import by_topic, from_topics, queue_text
-from epochmq.spark.typed import NOT_TYPED, Typing, check_names
-from epochmq.tables.archive_table import Offsets, Times, batch_of
+from epochmq.spark.typed import ERROR, NOT_TYPED, Typing, check_names
+from epochmq.tables.archive_table import STORE_DATE, Offsets, Times, batch_of
 from epochmq.tables.iceberg import DEFAULT_NAME
 from epochmq.tables.opening import AnyTable, format_at, open_table, paths_of
 from epochmq.tables.storage import is_local, local_path
@@ -124,7 +124,9 @@ def check(options: ArchiveOptions) -> None:
     if options.start not in ("earliest", "latest"):
         raise UsageError(f"'{options.start}' is no place to begin: use earliest or latest")
     work = work_of(options, "", None, 0)
-    check_names(options.typing.fields(), schema_of(work).names[: -1 - len(options.typing.fields())])
+    typed = options.typing.fields()
+    plain = schema_of(work).names[: -1 - len(typed)]
+    check_names(typed, [*plain, ERROR, STORE_DATE])
 
 
 def work_of(options: ArchiveOptions, root: str, dead_root: str | None, batch: int) -> Work:
