@@ -53,9 +53,19 @@ class RegistryServer:
                 f"{group}/{artifact}" in self.subjects
             ):
                 return 200, self.texts[self.subjects[f"{group}/{artifact}"][-1]].encode()
-            case ["apis", "registry", "v2", "ids", "globalIds", number] if (
-                int(number) in self.texts
+            case ["apis", "registry", "v3", "groups", group, "artifacts", artifact, *version] if (
+                version == ["versions", "branch=latest", "content"]
+                and f"{group}/{artifact}" in self.subjects
             ):
+                return 200, self.texts[self.subjects[f"{group}/{artifact}"][-1]].encode()
+            case ["apis", "registry", "v2", "ids", "globalIds", number] | [
+                "apis",
+                "registry",
+                "v3",
+                "ids",
+                "contentIds",
+                number,
+            ] if int(number) in self.texts:
                 return 200, self.texts[int(number)].encode()
         return 404, b'{"error_code": 40401, "message": "not found"}'
 

@@ -1,11 +1,12 @@
-"""Typed columns by the schemas of a real registry: Apicurio's, which speaks both protocols.
+"""Typed columns by the schemas of a real registry: Apicurio's, which speaks all protocols.
 
-Played by `make soak`: the server has 140 MB.
+Played by `make soak`: each version of the server has about 150 MB.
 """
 
 import json
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,46 +20,59 @@ from tests.spark.typed_bodies import NEW, OLD, avro, rows, send
 from epochmq.base.errors import NotFound
 from epochmq.spark.schema_registry import SchemaRegistry
 
-VERSION = "2.6.13.Final"
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+VERSIONS = {"2.6.13.Final": "/apis/registry/v2", "3.0.9": "/apis/registry/v3"}
+"""Versions of the server that run on Java 17, and the address of the own protocol of each."""
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:2.10:copy"
+"""Later versions of the plugin need the POM of the parent too, which mirrors may lack."""
 FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 START_S = 120.0
-CONFLUENT, OWN = "/apis/ccompat/v7", "/apis/registry/v2"
+CONFLUENT = "/apis/ccompat/v7"
 
 pytestmark = [pytest.mark.soak, pytest.mark.compat, pytest.mark.process]
 
 
-def program() -> Path:
+@dataclass(frozen=True)
+class Apicurio:
+    """A running server."""
+
+    url: str
+    own: str
+    """The path of its own protocol."""
+
+
+def program(version: str) -> Path:
     """Return the directory of the server, which keeps its schemas in memory."""
 
     def get(part: Path) -> None:
-        artifact = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
+        artifact = f"io.apicurio:apicurio-registry-app:{version}:tar.gz:all"
         run_tool(["mvn", "-q", "-B", COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={part}"])
         (archive,) = part.glob("*.tar.gz")
         run_tool(["tar", "xzf", archive, "-C", part])
         archive.unlink()
 
-    return built(f"apicurio-{VERSION}", get)
+    return built(f"apicurio-{version}", get)
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module", params=VERSIONS)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Apicurio]:
     try:
-        (jar,) = program().glob("*-runner.jar")
+        (jar,) = program(request.param).glob("*-runner.jar")
         java = java_command()
     except UnavailableError as missing:
         pytest.skip(f"Apicurio's registry cannot be had: {missing}")
     port = free_port()
     address = ("-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}")
     log = tmp_path_factory.mktemp("apicurio") / "apicurio.log"
-    server = Process("apicurio", [java, *FLAGS, *address, "-jar", jar], log, {})
-    server.start()
+    process = Process("apicurio", [java, *FLAGS, *address, "-jar", jar], log, {})
+    process.start()
     try:
-        found = f"http://127.0.0.1:{port}"
-        server.wait_ready(lambda: answers(f"{found}{OWN}/system/info"), START_S)
+        found = Apicurio(f"http://127.0.0.1:{port}", VERSIONS[request.param])
+        process.wait_ready(lambda: answers(f"{found.url}{found.own}/system/info"), START_S)
         yield found
     finally:
-        server.stop()
+        process.stop()
 
 
 def answers(url: str) -> bool:
@@ -80,38 +94,42 @@ def register(url: str, subject: str, schema: object) -> int:
         return int(json.load(answer)["id"])
 
 
-def global_id(url: str, subject: str, version: int) -> int:
+def own_number(server: Apicurio, subject: str, version: int) -> int:
     """Return the number that Apicurio's own serializers write for a version of `subject`."""
-    path = f"{OWN}/groups/default/artifacts/{subject}/versions/{version}/meta"
-    with urllib.request.urlopen(url + path, timeout=30) as answer:
-        return int(json.load(answer)["globalId"])
+    is_3 = server.own.endswith("v3")
+    path = f"/groups/default/artifacts/{subject}/versions/{version}" + ("" if is_3 else "/meta")
+    with urllib.request.urlopen(server.url + server.own + path, timeout=30) as answer:
+        return int(json.load(answer)["contentId" if is_3 else "globalId"])
 
 
-def test_bodies_of_two_versions_by_both_protocols(
-    cluster: EpochCluster, topic: str, url: str
+def test_bodies_of_two_versions_by_each_protocol(
+    cluster: EpochCluster, topic: str, server: Apicurio
 ) -> None:
     subject = f"{topic}-value"
-    numbers = [register(url, subject, schema) for schema in (OLD, NEW)]
-    own = [global_id(url, subject, version) for version in (1, 2)]
+    # Another subject first, so that content ids and global ids of `subject` differ.
+    register(server.url, f"{topic}-key", OLD)
+    numbers = [register(server.url, subject, schema) for schema in (OLD, NEW)]
+    own = [own_number(server, subject, version) for version in (1, 2)]
     expected = [(1, None), (2**40, "two")]
-    for path, (old, new), id_bytes in ((CONFLUENT, numbers, 4), (OWN, own, 8)):
-        name = f"{topic}_{id_bytes}"
+    for path, (old, new) in ((CONFLUENT, numbers), (server.own, own)):
+        id_bytes = SchemaRegistry(server.url + path).id_bytes
+        name = f"{topic}_{path.rpartition('/')[2]}"
         bodies = [avro(OLD, old, id_bytes, n=1), avro(NEW, new, id_bytes, n=2**40, s="two")]
         send(cluster.namesrv_addr, name, bodies)
         found = rows(
             cluster.namesrv_addr,
             name,
             typed="avro",
-            typed__registry=url + path,
+            typed__registry=server.url + path,
             typed__subject=subject,
             columns="n,s",
         )
         assert [(row["n"], row["s"]) for row in found] == expected
 
 
-def test_what_it_does_not_have(url: str) -> None:
-    for path in (CONFLUENT, OWN):
-        registry = SchemaRegistry(url + path)
+def test_what_it_does_not_have(server: Apicurio) -> None:
+    for path in (CONFLUENT, server.own):
+        registry = SchemaRegistry(server.url + path)
         with pytest.raises(NotFound, match="has nothing at"):
             registry.latest("no-such-subject")
         with pytest.raises(NotFound, match="has nothing at"):

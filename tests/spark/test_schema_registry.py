@@ -10,6 +10,7 @@ from epochmq.spark import schema_registry
 from epochmq.spark.schema_registry import ANSWER_BYTES_MAX, TRIES, SchemaRegistry
 
 APICURIO = "/apis/registry/v2"
+APICURIO_V3 = "/apis/registry/v3"
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +38,19 @@ def test_apicurios_own_protocol(schema_server: RegistryServer) -> None:
     assert registry.latest("aero/flights value") == '"long"'
     assert registry.by_id(2**40) == '"long"'
     assert registry.split(b"\0" + (2**40).to_bytes(8, "big") + b"body") == (2**40, b"body")
+
+
+def test_version_3_of_apicurios_own_protocol(schema_server: RegistryServer) -> None:
+    schema_server.add("default/flights-value", '"int"', 17)
+    schema_server.add("aero/flights value", '"long"', 2**32 - 1)
+    registry = SchemaRegistry(schema_server.url + APICURIO_V3 + "/")
+    assert registry.latest("flights-value") == '"int"'
+    assert registry.latest("aero/flights value") == '"long"'
+    assert registry.by_id(2**32 - 1) == '"long"'
+    assert registry.split(b"\0\0\0\0\x11body") == (17, b"body"), "a content id of four bytes"
+    for missing in (lambda: registry.latest("none"), lambda: registry.by_id(18)):
+        with pytest.raises(NotFound, match=r"nothing at .*/apis/registry/v3/"):
+            missing()
 
 
 def test_names_are_quoted(schema_server: RegistryServer) -> None:

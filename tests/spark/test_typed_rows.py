@@ -44,7 +44,9 @@ def test_a_body_that_does_not_fit(cluster: EpochCluster, topic: str) -> None:
     assert "3000000000" in found[3]["typedError"]
 
 
-@pytest.mark.parametrize(("path", "id_bytes"), [("", 4), ("/apis/registry/v2", 8)])
+@pytest.mark.parametrize(
+    ("path", "id_bytes"), [("", 4), ("/apis/registry/v2", 8), ("/apis/registry/v3", 4)]
+)
 def test_avro_of_any_version(
     cluster: EpochCluster, topic: str, schema_server: RegistryServer, path: str, id_bytes: int
 ) -> None:

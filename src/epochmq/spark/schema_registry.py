@@ -1,8 +1,9 @@
-"""Reads schemas from a registry, by Confluent's protocol or version 2 of Apicurio's own.
+"""Reads schemas from a registry, by Confluent's protocol or versions 2 and 3 of Apicurio's own.
 
 A producer that uses a registry writes a byte 0 and the number of the schema before each body: four
 bytes for Confluent's registry, and for Apicurio's registry behind its Confluent address
-(`/apis/ccompat/...`); eight bytes, a global id, for Apicurio's own address (`/apis/registry/v2`).
+(`/apis/ccompat/...`). Apicurio's own serializers write eight bytes, a global id, with version 2
+(`/apis/registry/v2`), and four bytes, a content id, with version 3 (`/apis/registry/v3`).
 The calls block: they are for planners and executors of Spark, never for an event loop.
 """
 
@@ -28,7 +29,7 @@ TIMEOUT_S = 10.0
 TRIES = 4
 _PAUSE_MS, _PAUSE_MS_MAX = 250, 2_000
 _KEPT_MAX = 1_000
-_APICURIO = "/apis/registry/v2"
+_APICURIO_V2, _APICURIO_V3 = "/apis/registry/v2", "/apis/registry/v3"
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,11 @@ class SchemaRegistry:
     @property
     def id_bytes(self) -> int:
         """The size of a schema's number in a body."""
-        return 8 if self._is_apicurio else 4
+        return 8 if self._speaks(_APICURIO_V2) else 4
 
-    @property
-    def _is_apicurio(self) -> bool:
-        return self.url.rstrip("/").endswith(_APICURIO)
+    def _speaks(self, *apicurio: str) -> bool:
+        """Return whether the address is one of these of Apicurio's own protocol."""
+        return self.url.rstrip("/").endswith(apicurio)
 
     def split(self, body: bytes) -> tuple[int, bytes] | None:
         """Return the number of a body's schema and the bytes behind it; None without a number."""
@@ -76,10 +77,11 @@ class SchemaRegistry:
         `artifact` or `group/artifact`. Raises `NotFound` for a subject that does not exist,
         `NotReachable` when the registry does not answer, `EnvironmentFault` when it refuses.
         """
-        if self._is_apicurio:
+        if self._speaks(_APICURIO_V2, _APICURIO_V3):
             group, _, artifact = subject.rpartition("/")
             path = f"/groups/{_quoted(group or 'default')}/artifacts/{_quoted(artifact)}"
-            return self._get(path)
+            newest = "/versions/branch=latest/content" if self._speaks(_APICURIO_V3) else ""
+            return self._get(path + newest)
         return self._schema(f"/subjects/{_quoted(subject)}/versions/latest")
 
     def by_id(self, number: int) -> str:
@@ -91,8 +93,10 @@ class SchemaRegistry:
 
     def _ask_by_id(self, number: int) -> str:
         """Ask the registry, as `by_id` does when it does not know the schema."""
-        if self._is_apicurio:
+        if self._speaks(_APICURIO_V2):
             return self._get(f"/ids/globalIds/{number}")
+        if self._speaks(_APICURIO_V3):
+            return self._get(f"/ids/contentIds/{number}")
         return self._schema(f"/schemas/ids/{number}")
 
     def _schema(self, path: str) -> str:
