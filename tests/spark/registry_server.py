@@ -17,6 +17,8 @@ class RegistryServer:
     subjects: dict[str, list[int]] = field(default_factory=dict)
     """By subject: the numbers of its versions, the newest last."""
     texts: dict[int, str] = field(default_factory=dict)
+    references: dict[int, list[dict[str, object]]] = field(default_factory=dict)
+    """By number: what Confluent's protocol tells of other schemas."""
     failures: list[tuple[int, bytes]] = field(default_factory=list)
     """Status and body of the next answers."""
     user: str | None = None
@@ -34,6 +36,13 @@ class RegistryServer:
         self.texts[number] = text
         self.subjects.setdefault(subject, []).append(number)
 
+    def _wrapped(self, number: int) -> bytes:
+        """Return a schema as Confluent's protocol does."""
+        found: dict[str, object] = {"schema": self.texts[number]}
+        if number in self.references:
+            found["references"] = self.references[number]
+        return json.dumps(found).encode()
+
     def answer(self, path: str, user: str | None) -> tuple[int, bytes]:
         self.asked.append(path)
         if self.failures:
@@ -44,11 +53,13 @@ class RegistryServer:
         match parts:
             case ["subjects", subject, "versions", "latest"] if subject in self.subjects:
                 number = self.subjects[subject][-1]
-                version = len(self.subjects[subject])
-                found = {"subject": subject, "version": version, "id": number}
-                return 200, json.dumps({**found, "schema": self.texts[number]}).encode()
+                return 200, self._wrapped(number)
+            case ["subjects", subject, "versions", version] if version.isdigit() and 0 < int(
+                version
+            ) <= len(self.subjects.get(subject, ())):
+                return 200, self._wrapped(self.subjects[subject][int(version) - 1])
             case ["schemas", "ids", number] if int(number) in self.texts:
-                return 200, json.dumps({"schema": self.texts[int(number)]}).encode()
+                return 200, self._wrapped(int(number))
             case ["apis", "registry", "v2", "groups", group, "artifacts", artifact] if (
                 f"{group}/{artifact}" in self.subjects
             ):

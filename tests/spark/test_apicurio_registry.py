@@ -83,11 +83,12 @@ def answers(url: str) -> bool:
         return False
 
 
-def register(url: str, subject: str, schema: object) -> int:
+def register(url: str, subject: str, schema: object, *references: dict[str, object]) -> int:
     """Register a version of `subject` as Confluent's serializers do; the number of the schema."""
+    body = {"schema": json.dumps(schema), "references": references}
     request = urllib.request.Request(
         f"{url}{CONFLUENT}/subjects/{subject}/versions",
-        json.dumps({"schema": json.dumps(schema)}).encode(),
+        json.dumps(body).encode(),
         {"Content-Type": "application/vnd.schemaregistry.v1+json"},
     )
     with urllib.request.urlopen(request, timeout=30) as answer:
@@ -125,6 +126,19 @@ def test_bodies_of_two_versions_by_each_protocol(
             columns="n,s",
         )
         assert [(row["n"], row["s"]) for row in found] == expected
+
+
+def test_avro_types_of_another_subject(server: Apicurio, topic: str) -> None:
+    country = {"type": "enum", "name": "Country", "namespace": "geo", "symbols": ["NL"]}
+    field = {"name": "country", "type": "geo.Country"}
+    order = {"type": "record", "name": "Order", "fields": [field]}
+    register(server.url, f"{topic}-country", country)
+    reference = {"name": "geo.Country", "subject": f"{topic}-country", "version": 1}
+    number = register(server.url, f"{topic}-value", order, reference)
+    registry = SchemaRegistry(server.url + CONFLUENT)
+    text = registry.by_id(number)
+    assert text == registry.latest(f"{topic}-value")
+    assert [each["type"]["symbols"] for each in json.loads(text)["fields"]] == [["NL"]]
 
 
 def test_what_it_does_not_have(server: Apicurio) -> None:

@@ -1,7 +1,10 @@
 """Schemas come from a registry; whatever it answers, the error says what is wrong and where."""
 
+import io
+import json
 from pathlib import Path
 
+import fastavro
 import pytest
 from tests.spark.registry_server import RegistryServer
 
@@ -53,6 +56,55 @@ def test_version_3_of_apicurios_own_protocol(schema_server: RegistryServer) -> N
             missing()
 
 
+def record(name: str, *kinds: object) -> str:
+    """Return a record of Avro with a field of each kind."""
+    fields = [{"name": f"f{n}", "type": kind} for n, kind in enumerate(kinds)]
+    namespace, _, short = name.rpartition(".")
+    return json.dumps({"type": "record", "name": short, "namespace": namespace, "fields": fields})
+
+
+def refer(name: str, subject: str, version: int = 1) -> dict[str, object]:
+    return {"name": name, "subject": subject, "version": version}
+
+
+def test_avro_types_of_other_schemas_become_part_of_the_text(schema_server: RegistryServer) -> None:
+    """Order -> Address -> Country, and Country twice; the version counts, not the newest."""
+    add, references = schema_server.add, schema_server.references
+    add("country", record("geo.Country", "string"), 1)
+    add("country", record("geo.Country", "string", "string"), 2)
+    add("address", record("geo.Address", "Country", "geo.Country"), 3)
+    references[3] = [refer("geo.Country", "country")]
+    nullable = ["null", {"type": "array", "items": "geo.Address"}]
+    add("orders-value", record("shop.Order", "long", nullable, "geo.Country"), 4)
+    references[4] = [refer("geo.Address", "address"), refer("geo.Country", "country")]
+    registry = SchemaRegistry(schema_server.url)
+    text = registry.latest("orders-value")
+    assert registry.by_id(4) == text
+    schema = fastavro.parse_schema(json.loads(text))
+    country = {"f0": "NL"}
+    order = {"f0": 7, "f1": [{"f0": country, "f1": country}], "f2": country}
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, schema, order)
+    assert fastavro.schemaless_reader(io.BytesIO(body.getvalue()), schema, None) == order
+
+
+def test_references_that_cannot_be_used(schema_server: RegistryServer) -> None:
+    registry = SchemaRegistry(schema_server.url)
+    schema_server.add("s", record("a.S", "a.T"), 1)
+    for references, says in (
+        ([refer("a.U", "s")], "no reference defines a.T"),
+        ([refer("a.T", "none")], "has nothing at"),
+        ([refer("a.T", "s", 2)], "has nothing at"),
+        ([refer(f"a.T{n}", "s") for n in range(101)], "more than 100"),
+    ):
+        schema_server.references[1] = references
+        with pytest.raises(EpochError, match=says):
+            registry.latest("s")
+    schema_server.references[1] = [refer("a.T", "s")]
+    with pytest.raises(EnvironmentFault, match="form a cycle"):
+        registry.latest("s")
+
+
 def test_names_are_quoted(schema_server: RegistryServer) -> None:
     schema_server.add("a/../b?c#d", '"int"', 1)
     assert SchemaRegistry(schema_server.url).latest("a/../b?c#d") == '"int"'
@@ -91,7 +143,13 @@ def test_lasting_problems_end_the_tries(schema_server: RegistryServer) -> None:
         (200, b'{"schema": 5}', "the answer has no schema"),
         (200, b"\xff\xfe", "the answer is no text"),
         (200, b"x" * (ANSWER_BYTES_MAX + 1), "more than 4194304 bytes"),
-        (200, b'{"schema": "x", "references": [{"name": "y"}]}', "which is not supported"),
+        (200, b'{"schema": "x", "references": [{"name": "y"}]}', "references are malformed"),
+        (200, b'{"schema": "x", "references": 5}', "references are malformed"),
+        (
+            200,
+            b'{"schema": "x", "schemaType": "JSON", "references": [{"name": "y"}]}',
+            "supported for Avro only",
+        ),
         (403, b"", "refuses .* HTTP status 403"),
         (302, b"http://127.0.0.1:1/elsewhere", "refuses .* HTTP status 302"),
     ],

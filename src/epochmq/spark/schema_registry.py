@@ -21,6 +21,7 @@ from typing import Any
 
 from epochmq.base.backoff import backoff_ms
 from epochmq.base.errors import EnvironmentFault, NotFound, NotReachable, UsageError
+from epochmq.spark.avro_references import with_references
 
 MAGIC = b"\x00"
 ANSWER_BYTES_MAX = 4 << 20
@@ -29,6 +30,8 @@ TIMEOUT_S = 10.0
 TRIES = 4
 _PAUSE_MS, _PAUSE_MS_MAX = 250, 2_000
 _KEPT_MAX = 1_000
+_REFERENCES_MAX = 100
+"""The most schemas to which one schema may refer."""
 _APICURIO_V2, _APICURIO_V3 = "/apis/registry/v2", "/apis/registry/v3"
 
 
@@ -100,19 +103,52 @@ class SchemaRegistry:
         return self._schema(f"/schemas/ids/{number}")
 
     def _schema(self, path: str) -> str:
-        """Return the text that Confluent's protocol wraps in an object."""
+        """Return the text that Confluent's protocol wraps in an object.
+
+        The Avro types of other schemas that it refers to become part of the text.
+        """
+        answer = self._answer(path)
+        text = str(answer["schema"])
+        if not answer.get("references"):
+            return text
+        if answer.get("schemaType", "AVRO") != "AVRO":
+            raise EnvironmentFault(
+                f"{self.url}{path}: the schema refers to others, which is supported for Avro only;"
+                " register it with all its types in one text"
+            )
+        try:
+            return with_references(text, self._referenced(path, answer))
+        except ValueError as error:
+            raise EnvironmentFault(f"{self.url}{path}: {error}") from None
+
+    def _answer(self, path: str) -> dict[str, Any]:
+        """Return an answer of Confluent's protocol that has a schema."""
         try:
             answer = json.loads(self._get(path))
         except (ValueError, RecursionError):
             raise EnvironmentFault(f"{self.url}{path}: the answer is no JSON") from None
         if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
             raise EnvironmentFault(f"{self.url}{path}: the answer has no schema")
-        if answer.get("references"):
-            raise EnvironmentFault(
-                f"{self.url}{path}: the schema refers to others, which is not supported;"
-                " register it with all its types in one text"
-            )
-        return str(answer["schema"])
+        return answer
+
+    def _referenced(self, path: str, answer: dict[str, Any]) -> dict[str, str]:
+        """Return the texts of all schemas that an answer refers to, directly or not, by name."""
+        texts: dict[str, str] = {}
+        waiting = [answer]
+        while waiting:
+            for each in _references(waiting.pop()):
+                if each is None or len(texts) >= _REFERENCES_MAX:
+                    raise EnvironmentFault(
+                        f"{self.url}{path}: the answer's references are malformed, or more than"
+                        f" {_REFERENCES_MAX}"
+                    )
+                if each.name not in texts:
+                    found = self._answer(
+                        f"/subjects/{_quoted(each.subject)}/versions/{each.version}"
+                    )
+                    texts[each.name] = str(found["schema"])
+                    waiting.append(found)
+        return texts
 
     def _get(self, path: str) -> str:
         """Return the answer to a GET; passing problems are tried `TRIES` times."""
@@ -158,6 +194,29 @@ class SchemaRegistry:
                 raise UsageError(f"{self.credentials_file} must have one line: user:password")
             headers["Authorization"] = "Basic " + base64.b64encode(line).decode()
         return headers
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """One entry of an answer's `references`."""
+
+    name: str
+    """The full name of the type in Avro."""
+    subject: str
+    version: int
+
+
+def _references(answer: dict[str, Any]) -> list[_Reference | None]:
+    """Return the references of an answer; None for one that is malformed."""
+    found = answer.get("references") or []
+    return [_reference(each) for each in found] if isinstance(found, list) else [None]
+
+
+def _reference(given: Any) -> _Reference | None:
+    match given:
+        case {"name": str(name), "subject": str(subject), "version": int(version)}:
+            return _Reference(name, subject, version)
+    return None
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
