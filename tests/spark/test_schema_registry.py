@@ -100,6 +100,13 @@ def test_references_that_cannot_be_used(schema_server: RegistryServer) -> None:
         schema_server.references[1] = references
         with pytest.raises(EpochError, match=says):
             registry.latest("s")
+    schema_server.add("t", record("a.T", "string"), 2)
+    schema_server.add("t", record("a.T", "long"), 3)
+    schema_server.add("u", record("a.U", "a.T"), 4)
+    schema_server.references[1] = [refer("a.T", "t", 1), refer("a.U", "u")]
+    schema_server.references[4] = [refer("a.T", "t", 2)]
+    with pytest.raises(EnvironmentFault, match=r"two definitions of a\.T"):
+        registry.latest("s")
     schema_server.references[1] = [refer("a.T", "s")]
     with pytest.raises(EnvironmentFault, match="form a cycle"):
         registry.latest("s")

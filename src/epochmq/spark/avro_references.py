@@ -7,9 +7,10 @@ from typing import Any
 from epochmq.base.needs import need
 
 _MAIN = "the schema itself"
-"""No name of Avro: names have no spaces."""
+"""The name under which fastavro asks for `text`; a type cannot have it, because of the spaces."""
 _LOADS_MAX = 500
-"""fastavro loads references without an end, and crashes the process, where they form a cycle."""
+"""The most schemas that are loaded. Where references form a cycle, fastavro would load without an
+end and crash the process."""
 
 
 def with_references(text: str, referenced: Mapping[str, str]) -> str:
@@ -25,7 +26,7 @@ def with_references(text: str, referenced: Mapping[str, str]) -> str:
     from fastavro.repository import AbstractSchemaRepository, SchemaRepositoryError
     from fastavro.schema import UnknownType, load_schema
 
-    class Given(AbstractSchemaRepository):
+    class GivenSchemas(AbstractSchemaRepository):
         """The schemas that were given, where fastavro looks for types that it does not know."""
 
         def __init__(self) -> None:
@@ -38,7 +39,7 @@ def with_references(text: str, referenced: Mapping[str, str]) -> str:
                 raise SchemaRepositoryError  # fastavro makes it UnknownType
             return json.loads(found)
 
-    repo = Given()
+    repo = GivenSchemas()
     try:
         found = load_schema(_MAIN, repo=repo)
         if isinstance(found, dict):

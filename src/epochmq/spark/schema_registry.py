@@ -133,14 +133,20 @@ class SchemaRegistry:
 
     def _referenced(self, path: str, answer: dict[str, Any]) -> dict[str, str]:
         """Return the texts of all schemas that an answer refers to, directly or not, by name."""
+        known: dict[str, _Reference] = {}
         texts: dict[str, str] = {}
         waiting = [answer]
         while waiting:
             for each in _references(waiting.pop()):
-                if each is None or len(texts) >= _REFERENCES_MAX:
+                if each is None:
+                    raise EnvironmentFault(f"{self.url}{path}: the references are malformed")
+                if known.setdefault(each.name, each) != each:
                     raise EnvironmentFault(
-                        f"{self.url}{path}: the answer's references are malformed, or more than"
-                        f" {_REFERENCES_MAX}"
+                        f"{self.url}{path}: the references name two definitions of {each.name}"
+                    )
+                if len(known) > _REFERENCES_MAX:
+                    raise EnvironmentFault(
+                        f"{self.url}{path}: more than {_REFERENCES_MAX} references"
                     )
                 if each.name not in texts:
                     found = self._answer(
