@@ -13,7 +13,7 @@ are taken from any master, and no role begins: see `reshaping` and `when_shaped`
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from epochmq.base.errors import EnvironmentFault, EpochError, OurBug, PeerError
 from epochmq.replication.ack_policy import AckStatus, Done
@@ -95,7 +95,11 @@ class CopyingCore(Protocol):
     def statistics(self) -> dict[str, int]: ...
 
 
-class LinkedNode(ABC):
+LeadingT = TypeVar("LeadingT", bound=LeadingCore)
+CopyingT = TypeVar("CopyingT", bound=CopyingCore)
+
+
+class LinkedNode(ABC, Generic[LeadingT, CopyingT]):
     """A store, its role, and the events of its links, which the caller reports.
 
     `now` is monotonic ms; `wall` is Unix ms for stored data.
@@ -109,6 +113,10 @@ class LinkedNode(ABC):
     ) -> None:
         """`read_clock` returns monotonic ms for callbacks of the store or of a thread."""
         self.store = store
+        self.master: LeadingT | None = None
+        """The core, while this broker is the master."""
+        self.follower: CopyingT | None = None
+        """The core, while this broker copies a master."""
         self._now = 0
         self._wall = 0
         self._run_blocking = run_blocking
@@ -120,27 +128,13 @@ class LinkedNode(ABC):
 
     # What each node gives ---------------------------------------------------------------------
 
-    @property
     @abstractmethod
-    def _leader(self) -> LeadingCore | None:
-        """The core, while this broker is the master; else None."""
-
-    @property
-    @abstractmethod
-    def _copier(self) -> CopyingCore | None:
-        """The core, while this broker copies; else None."""
-
-    @abstractmethod
-    def _leave(self) -> None:
-        """Drop both cores."""
-
-    @abstractmethod
-    def _steps_of(self, copier: CopyingCore, effect: Truncate | Reset | Persist) -> Steps:
+    def _steps_of(self, follower: CopyingT, effect: Truncate | Reset | Persist) -> Steps:
         """Return the blocking steps of an effect."""
 
     @abstractmethod
     def _steps_failed(
-        self, copier: CopyingCore, effect: Truncate | Reset | Persist, error: Exception
+        self, follower: CopyingT, effect: Truncate | Reset | Persist, error: Exception
     ) -> None:
         """Handle the error that ended the blocking steps of an effect."""
 
@@ -157,13 +151,13 @@ class LinkedNode(ABC):
     def leave(self, now: int) -> None:
         """Give up the role: links are closed, and waiting sends get FENCED."""
         self._now = now
-        leader, copier = self._leader, self._copier
-        self._leave()
-        if leader is not None:
-            leader.fence("another role")
-            self._out += [Close(link, "another role") for link in leader.sent_bytes()]
-        if copier is not None:
-            copier.closed()
+        master, follower = self.master, self.follower
+        self.master = self.follower = None
+        if master is not None:
+            master.fence("another role")
+            self._out += [Close(link, "another role") for link in master.sent_bytes()]
+        if follower is not None:
+            follower.closed()
             self._out.append(Close(OWN_LINK, "another role"))
 
     def shed_tail(self) -> None:
@@ -176,93 +170,93 @@ class LinkedNode(ABC):
 
     def fence(self, reason: str) -> None:
         """Stop acknowledging as master."""
-        if self._leader is not None:
-            self._leader.fence(reason)
+        if self.master is not None:
+            self.master.fence(reason)
 
     # Links of followers -----------------------------------------------------------------------
 
     def link_accepted(self, link: int, peer: str, now: int) -> None:
         """Note a new connection; it is closed unless this broker is the master."""
         self._now = now
-        if self._leader is None:
+        if self.master is None:
             self._out.append(Close(link, "this broker is not the master"))
         else:
-            self._carry_out(self._leader.accepted(link, peer, now))
+            self._carry_out(self.master.accepted(link, peer, now))
 
     def link_received(self, link: int, data: bytes | bytearray | memoryview, now: int) -> None:
         """Handle bytes of a follower."""
         self._now = now
-        leader = self._leader
-        if leader is not None:
+        master = self.master
+        if master is not None:
             self._recheck(now)
-            self._carry_out(leader.received(link, data, now))
+            self._carry_out(master.received(link, data, now))
 
     def link_closed(self, link: int, now: int) -> None:
         """Note that the link of a follower is closed."""
         self._now = now
-        leader = self._leader
-        if leader is not None:
+        master = self.master
+        if master is not None:
             self._recheck(now)
-            self._carry_out(leader.closed(link, now))
+            self._carry_out(master.closed(link, now))
 
     def next_chunk(self, link: int, now: int) -> Chunk | None:
         """Return the next data for a link that has room: the head, then a piece of the log."""
-        leader = self._leader
-        return leader.next_chunk(link, now) if leader is not None else None
+        master = self.master
+        return master.next_chunk(link, now) if master is not None else None
 
     # The master's log -------------------------------------------------------------------------
 
     def appended(self, now: int) -> None:
         """Note that the store grew; called once for all appends of a turn, before links send."""
         self._now = now
-        leader, store = self._leader, self.store
-        if leader is None:
+        master, store = self.master, self.store
+        if master is None:
             return
         if store.options.transient_pool:
             store.commit()  # followers get only what is in the file
         self._recheck(now)
-        self._carry_out(leader.appended(now))
+        self._carry_out(master.appended(now))
         if store.options.sync_flush and store.needs_sync:
-            store.when_synced(store.pointers.appended, partial(self._synced_here, leader))
+            store.when_synced(store.pointers.appended, partial(self._synced_here, master))
 
-    def _synced_here(self, leader: LeadingCore, synced: bool) -> None:
-        if synced and leader is self._leader:
+    def _synced_here(self, master: LeadingT, synced: bool) -> None:
+        if synced and master is self.master:
             now = self._now = self._read_clock()
             self._recheck(now)
-            self._carry_out(leader.moved(now))
+            self._carry_out(master.moved(now))
 
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done, now: int) -> None:
         """Call `done` once the data up to `offset` is acknowledged, in the order of the log.
 
         `done` gets FENCED if this broker is not the master.
         """
-        leader = self._leader
-        if leader is None:
+        master = self.master
+        if master is None:
             done(AckStatus.FENCED)
             return
         self._recheck(now)
-        leader.when_acked(offset, deadline_at_ms, done)
+        master.when_acked(offset, deadline_at_ms, done)
 
     def refusal(self, now: int) -> AckStatus | None:
         """Return why a send must be refused now, or None."""
-        leader = self._leader
-        if leader is None:
+        master = self.master
+        if master is None:
             return AckStatus.FENCED
         self._recheck(now)
-        return leader.refusal(now)
+        return master.refusal(now)
 
     # The link to the master -------------------------------------------------------------------
 
     @property
     def reading(self) -> bool:
         """Whether bytes of the master may be given now."""
-        copier = self._copier
-        return copier is not None and copier.wants and not self.reshaping
+        follower = self.follower
+        return follower is not None and follower.wants and not self.reshaping
 
     @property
     def established(self) -> bool:
         """Whether the handshake succeeded, so that log is transferred."""
-        return self._copier is not None and self._copier.state is LinkState.TRANSFER
+        return self.follower is not None and self.follower.state is LinkState.TRANSFER
 
     @property
     def whole_end(self) -> int:
@@ -272,49 +266,49 @@ class LinkedNode(ABC):
     @property
     def suspended(self) -> bool:
         """Whether an operator must help before a connection makes sense."""
-        return self._copier is not None and self._copier.state is LinkState.SUSPEND
+        return self.follower is not None and self.follower.state is LinkState.SUSPEND
 
     def dialled(self, now: int) -> None:
         """Note that the connection to the master is open."""
         self._now = now
-        if self._copier is not None:
-            self._carry_out(self._copier.connected(now))
+        if self.follower is not None:
+            self._carry_out(self.follower.connected(now))
 
     def received(self, data: bytes | bytearray | memoryview, now: int, wall: int = 0) -> None:
         """Handle bytes of the master; only while `reading`."""
         self._now, self._wall = now, wall
-        if self._copier is not None:
-            self._carry_out(self._copier.receive(data, now))
+        if self.follower is not None:
+            self._carry_out(self.follower.receive(data, now))
 
     def direct_space(self, least: int = 1) -> memoryview | None:
         """Return log space for the next bytes, if at least `least` are expected."""
-        copier = self._copier
-        if copier is None or copier.direct < least:
+        follower = self.follower
+        if follower is None or follower.direct < least:
             return None
-        return self.store.raw_space(copier.direct)
+        return self.store.raw_space(follower.direct)
 
     def direct_received(self, count: int, now: int, wall: int = 0) -> None:
         """Note that `count` bytes were received into `direct_space`."""
         self._now, self._wall = now, wall
-        if self._copier is None:
+        if self.follower is None:
             return
         try:
             self.store.raw_written(count, wall)
         except (EnvironmentFault, PeerError) as error:
             self._give_up(error)
             return
-        self._carry_out(self._copier.wrote(count, now))
+        self._carry_out(self.follower.wrote(count, now))
 
     def hung_up(self, now: int) -> None:
         """Note that the connection to the master is closed."""
         self._now = now
-        if self._copier is not None:
-            self._copier.closed()
+        if self.follower is not None:
+            self.follower.closed()
 
     def _give_up(self, error: Exception) -> None:
         """Close this connection; the next one begins with what is really in the log."""
-        if self._copier is not None:
-            self._copier.closed()
+        if self.follower is not None:
+            self.follower.closed()
         reason = str(error)
         self._out += [Trouble(reason), Close(OWN_LINK, reason)]
         if isinstance(error, DamagedStream):
@@ -346,8 +340,8 @@ class LinkedNode(ABC):
         if isinstance(effect, AppendData):
             self.store.append_raw(effect.offset, effect.data, self._wall)
         elif isinstance(effect, Acknowledge):
-            if self._copier is not None:
-                self._carry_out(self._copier.acknowledge(self._now))
+            if self.follower is not None:
+                self._carry_out(self.follower.acknowledge(self._now))
         elif isinstance(effect, AwaitSync):
             self._await_sync(effect.offset)
         elif isinstance(effect, SendData | Close | ProposeSyncStateSet | AskReplicas | Trouble):
@@ -357,14 +351,14 @@ class LinkedNode(ABC):
 
     def _await_sync(self, offset: int) -> None:
         """Tell the core when the device has the log up to `offset`."""
-        copier = self._copier
-        if copier is None:
+        follower = self.follower
+        if follower is None:
             return
-        session = copier.session
+        session = follower.session
 
         def done(synced: bool) -> None:
-            if synced and copier is self._copier:
-                self._carry_out(copier.synced(session, self._read_clock()))
+            if synced and follower is self.follower:
+                self._carry_out(follower.synced(session, self._read_clock()))
 
         self.store.when_synced(offset, done)
         if self.store.on_append is not None:
@@ -374,27 +368,27 @@ class LinkedNode(ABC):
 
     def _carry_out_held(self, effect: Truncate | Reset | Persist, rest: Effects) -> None:
         """Execute a blocking effect, then the rest, then call `resumed` of the core."""
-        copier = self._copier
-        if copier is None:
+        follower = self.follower
+        if follower is None:
             return
-        session = copier.session
+        session = follower.session
 
         def then(error: Exception | None) -> None:
-            if copier is not self._copier or session != copier.session:
+            if follower is not self.follower or session != follower.session:
                 return
             if error is not None:
-                self._steps_failed(copier, effect, error)
+                self._steps_failed(follower, effect, error)
                 return
             self._carry_out(rest)
             held = any(isinstance(other, Truncate | Reset | Persist) for other in rest)
-            if not held and session == copier.session:
-                self._carry_out(copier.resumed(session, self._read_clock()))
+            if not held and session == follower.session:
+                self._carry_out(follower.resumed(session, self._read_clock()))
 
         if isinstance(effect, Persist):
-            (step,) = self._steps_of(copier, effect)
+            (step,) = self._steps_of(follower, effect)
             self._run_blocking(step, then)
         else:
-            self._reshape(self._steps_of(copier, effect), then)
+            self._reshape(self._steps_of(follower, effect), then)
 
     def _reshape(self, steps: Steps, then: Then) -> None:
         """Run all steps, one at a time, then call `then` with the error that ended them, or None.
@@ -438,11 +432,11 @@ class LinkedNode(ABC):
 
     def transferred(self) -> dict[int, int]:
         """Return bytes of log by link since its start; 0 is the link to the master."""
-        if self._leader is not None:
-            return self._leader.sent_bytes()
-        return {OWN_LINK: self._copier.received_bytes} if self._copier is not None else {}
+        if self.master is not None:
+            return self.master.sent_bytes()
+        return {OWN_LINK: self.follower.received_bytes} if self.follower is not None else {}
 
     def statistics(self) -> dict[str, int]:
         """Return the state of the present role as numbers."""
-        core = self._leader or self._copier
+        core = self.master or self.follower
         return core.statistics() if core is not None else {}

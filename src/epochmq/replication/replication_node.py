@@ -11,7 +11,7 @@ from epochmq.base.errors import check
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.replication.follower import FollowerCore
 from epochmq.replication.in_sync import InSync
-from epochmq.replication.linked_node import CopyingCore, LinkedNode, RunBlocking, run_inline
+from epochmq.replication.linked_node import LinkedNode, RunBlocking, run_inline
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import (
     AdvanceConfirmed,
@@ -32,7 +32,7 @@ PINGS_PER_SPAN = 8
 """Heartbeats to each member within the length of a lease, once the lease may end."""
 
 
-class ReplicationNode(LinkedNode):
+class ReplicationNode(LinkedNode[MasterCore, FollowerCore]):
     """The replication of one broker in controller mode."""
 
     def __init__(
@@ -52,8 +52,6 @@ class ReplicationNode(LinkedNode):
         self.options = options
         self.own_id = own_id
         self.safeguards = safeguards
-        self.master: MasterCore | None = None
-        self.follower: FollowerCore | None = None
         self._on_confirm = on_confirm
         self.registered: frozenset[int] | None = None
         """The ids that the controllers registered in this group, as far as they were asked. None:
@@ -160,17 +158,6 @@ class ReplicationNode(LinkedNode):
         written = self.log.end > self.log.start
         if self.options.adopt_plain_log and not self.epochs.entries and written:
             self.epochs.append(0, 0)
-
-    @property
-    def _leader(self) -> MasterCore | None:
-        return self.master
-
-    @property
-    def _copier(self) -> FollowerCore | None:
-        return self.follower
-
-    def _leave(self) -> None:
-        self.master = self.follower = None
 
     # The master -------------------------------------------------------------------------------
 
@@ -292,24 +279,22 @@ class ReplicationNode(LinkedNode):
         else:
             super()._do(effect)
 
-    def _steps_of(self, copier: CopyingCore, effect: Truncate | Reset | Persist) -> Steps:
+    def _steps_of(self, follower: FollowerCore, effect: Truncate | Reset | Persist) -> Steps:
         if isinstance(effect, Persist):
             yield partial(self._persist, effect.entries)
         elif isinstance(effect, Reset):
             yield from self.store.resetting(effect.offset)
         else:
-            assert isinstance(copier, FollowerCore)
-            yield from self._truncation(copier, effect)
+            yield from self._truncation(follower, effect)
 
     def _steps_failed(
-        self, copier: CopyingCore, effect: Truncate | Reset | Persist, error: Exception
+        self, follower: FollowerCore, effect: Truncate | Reset | Persist, error: Exception
     ) -> None:
         if isinstance(effect, Persist):
             self._give_up(error)
             return
-        assert isinstance(copier, FollowerCore)
         suspended: Effects = []
-        copier.suspend(str(error), suspended)
+        follower.suspend(str(error), suspended)
         self._carry_out(suspended)
 
     def _persist(self, entries: tuple[tuple[int, int], ...]) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from epochmq.base.errors import EpochError, OurBug, check
 from epochmq.base.ports import Blocking, Clock
@@ -49,7 +50,7 @@ class Shell:
 
     def __init__(
         self,
-        node: LinkedNode,
+        node: LinkedNode[Any, Any],
         options: ReplicationOptions,
         clock: Clock,
         sockets: Sockets,

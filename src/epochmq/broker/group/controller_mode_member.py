@@ -382,17 +382,29 @@ class ControllerModeMember:
     # The lease -------------------------------------------------------------------------------
 
     def _look_at_clocks(self, now: int) -> None:
-        if self.core.look_at_clocks(now, self._clock.wall_ms()) and self.core.is_master:
-            if self._node.serving.lease_until_ms < FOREVER:
-                self._node.serving.grant_lease(0)
-                log.warning(
-                    "the wall clock ran ahead of the monotonic one: the machine stood still, or the"
-                    " clock was set; the controllers are asked for a new lease"
-                )
+        if self.core.look_at_clocks(now, self._clock.wall_ms()):
+            self._end_lease_after_jump()
+
+    def _end_lease_after_jump(self) -> None:
+        if self.core.is_master and self._node.serving.lease_until_ms < FOREVER:
+            self._node.serving.grant_lease(0)
+            log.warning(
+                "the wall clock ran ahead of the monotonic one: the machine stood still, or the"
+                " clock was set; the controllers are asked for a new lease"
+            )
 
     def _may_acknowledge(self, now: int) -> bool:
-        self._look_at_clocks(self._clock.now_ms())
-        return self.core.is_master and self.core.lease.valid(now)
+        """Return whether the lease runs at `now`.
+
+        Both clocks are read, because `now` may be from before a pause. This runs several times for
+        each send, so it calls few functions.
+        """
+        core, clock = self.core, self._clock
+        read_at, wall = clock.now_ms(), clock.wall_ms()
+        if core.jumps.look(read_at, wall):
+            core.clocks_jumped(read_at)
+            self._end_lease_after_jump()
+        return now < core.lease.until_ms and core.is_master
 
     def _heed_lease(self) -> None:
         """Serve until the lease ends, or while the whole set has all messages; unfence replication

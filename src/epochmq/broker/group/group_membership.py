@@ -224,9 +224,13 @@ class Membership:
         dropped and a new one is requested at once."""
         if not self.jumps.look(now, wall):
             return False
+        self.clocks_jumped(now)
+        return True
+
+    def clocks_jumped(self, now: int) -> None:
+        """Drop the lease, and request a new one at once: `jumps` has found a jump."""
         self.lease.drop(now)
         self._beats.all_due(now)
-        return True
 
     def ha_address_found(self, master_address: str, ha_address: str, now: int) -> Effects:
         """Note the master's replication address, from a name server or from the master."""

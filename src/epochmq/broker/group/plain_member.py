@@ -74,7 +74,7 @@ class LogWatch:
 
     def tick(self, now: int, master: str, ha_address: str) -> None:
         """Compare the logs if the link is not the one that was checked last."""
-        slave = self._replication.node.slave
+        slave = self._replication.node.follower
         if slave is None:
             return
         self._note_end()

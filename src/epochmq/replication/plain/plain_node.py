@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from epochmq.base.errors import OurBug
-from epochmq.replication.linked_node import CopyingCore, LinkedNode, RunBlocking, run_inline
+from epochmq.replication.linked_node import LinkedNode, RunBlocking, run_inline
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.plain_master import PlainMasterCore
 from epochmq.replication.plain.slave import PlainSlaveCore
@@ -13,8 +13,8 @@ from epochmq.store.chores import Steps
 from epochmq.store.store import Store
 
 
-class PlainNode(LinkedNode):
-    """One broker's plain replication: `master`, `slave`, or neither before the start."""
+class PlainNode(LinkedNode[PlainMasterCore, PlainSlaveCore]):
+    """One broker's plain replication: `master`, `follower` (slave), or neither before the start."""
 
     def __init__(
         self,
@@ -26,8 +26,6 @@ class PlainNode(LinkedNode):
         super().__init__(store, run_blocking, read_clock)
         self.options = options
         self.log = StoreView(store)
-        self.master: PlainMasterCore | None = None
-        self.slave: PlainSlaveCore | None = None
         self.alive: int | None = None
         """Number of living members, if there are acting masters; see `count_alive`."""
 
@@ -57,31 +55,20 @@ class PlainNode(LinkedNode):
     def become_slave(self, now: int) -> None:
         """Become SLAVE; the caller connects and calls `dialled`."""
         self.leave(now)
-        self.slave = PlainSlaveCore(self.log, self.options)
-
-    @property
-    def _leader(self) -> PlainMasterCore | None:
-        return self.master
-
-    @property
-    def _copier(self) -> PlainSlaveCore | None:
-        return self.slave
+        self.follower = PlainSlaveCore(self.log, self.options)
 
     def _recheck(self, now: int) -> None:
         """Do nothing: without controllers a master has no lease."""
 
-    def _leave(self) -> None:
-        self.master = self.slave = None
-
     def tick(self, now: int, wall: int = 0) -> None:
         del wall
         self._now = now
-        core = self.master or self.slave
+        core = self.master or self.follower
         if core is not None:
             self._carry_out(core.tick(now))
 
-    def _steps_of(self, copier: CopyingCore, effect: Truncate | Reset | Persist) -> Steps:
-        del copier
+    def _steps_of(self, follower: PlainSlaveCore, effect: Truncate | Reset | Persist) -> Steps:
+        del follower
         if isinstance(effect, Reset):
             return self.store.resetting(effect.offset)
         if isinstance(effect, Truncate):
@@ -89,6 +76,6 @@ class PlainNode(LinkedNode):
         raise OurBug(f"nobody carries out {effect}")
 
     def _steps_failed(
-        self, copier: CopyingCore, effect: Truncate | Reset | Persist, error: Exception
+        self, follower: PlainSlaveCore, effect: Truncate | Reset | Persist, error: Exception
     ) -> None:
         self._give_up(error)

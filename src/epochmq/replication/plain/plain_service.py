@@ -46,7 +46,7 @@ class PlainReplication(Shell):
                 None waits for a call with an address.
         """
         async with self._switching:
-            if self.node.slave is not None and self._master_address == master_ha_address:
+            if self.node.follower is not None and self._master_address == master_ha_address:
                 return
             await self._end_role()
             self.node.become_slave(self._clock.now_ms())
@@ -73,7 +73,7 @@ class PlainReplication(Shell):
     def ha_info(self) -> dict[str, object]:
         """Return RocketMQ's HARuntimeInfo as a dict."""
         node, end, peers = self.node, self.node.store.pointers.appended, self._peers()
-        slave, now, wall = node.slave, self._clock.now_ms(), self._clock.wall_ms()
+        slave, now, wall = node.follower, self._clock.now_ms(), self._clock.wall_ms()
         links = node.master.links.values() if node.master is not None else ()
         gap = self._options.gap_max_bytes
         return {
@@ -97,6 +97,7 @@ class PlainReplication(Shell):
                 "maxOffset": end if slave is not None else 0,
                 "lastReadTimestamp": moment(slave.read_at_ms, now, wall) if slave else 0,
                 "lastWriteTimestamp": moment(slave.written_at_ms, now, wall) if slave else 0,
-                "activated": node.slave is not None and node.slave.state is LinkState.TRANSFER,
+                "activated": node.follower is not None
+                and node.follower.state is LinkState.TRANSFER,
             },
         }
