@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from bench import (
+    client_failover,
     delayed,
     failover,
     floor,
@@ -31,11 +32,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parts = ["async", "sync", "pull", "footprint", "recovery"]
     parts += ["floor", "failover", "replicated", "catchup", "groups", "decode"]
-    parts += ["timers", "transactions", "pop", "delayed", "simulated"]
+    parts += ["timers", "transactions", "pop", "delayed", "simulated", "clients"]
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART", help=" | ".join(parts))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--kills", type=int, default=11)
+    parser.add_argument("--pauses", type=int, default=5, help="of masters, for clients")
     parser.add_argument("--count", type=int, default=100_000, help="of timers")
     parser.add_argument("--kill", action="store_true", help="the broker in the middle of timers")
     parser.add_argument("--gib", type=float, default=4.0)
@@ -63,6 +65,8 @@ def _run(part: str, kinds: list[str], args: argparse.Namespace) -> str:
         return floor.table(args.runs, args.seconds)
     if part == "failover":
         return failover.table(kinds, args.kills)
+    if part == "clients":
+        return client_failover.table(kinds, args.kills, args.pauses)
     if part == "replicated":
         tables = (replicated.sends(kinds, count, args.seconds) for count in (2, 3))
         return "2 replicas\n\n{}\n\n3 replicas\n\n{}".format(*tables)

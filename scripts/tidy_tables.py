@@ -10,7 +10,7 @@ LAYERS = {
     "native": 1,  # plain bytes: it knows neither the store nor the wire
     **dict.fromkeys(("wire", "store", "raft"), 2),
     **dict.fromkeys(("replication", "auth", "runtime"), 3),
-    **dict.fromkeys(("nameserver", "controller", "broker", "client"), 4),
+    **dict.fromkeys(("nameserver", "controller", "broker", "relay", "client"), 4),
     **dict.fromkeys(("observe", "tables"), 5),
     "spark": 6,
     "admin": 7,  # the command line reaches everything, jobs on Spark too
@@ -44,6 +44,8 @@ SHELLS = {
     "controller/server/controller_peers.py",
     "controller/server/controller_server.py",
     "nameserver/name_server.py",
+    "relay/master_watch.py",
+    "relay/relay_server.py",
     "replication/master_link.py",
     "replication/plain/plain_service.py",
     "replication/replica_server.py",

@@ -8,13 +8,17 @@ EPOCHMQ_SEED    the first seed of the histories that are not kept; 0 by default,
 """
 
 import os
+from typing import TypeVar
+
+T = TypeVar("T")
 
 SOAK = os.environ.get("EPOCHMQ_TESTS", "sample") == "soak"
 FIRST_SEED = int(os.environ.get("EPOCHMQ_SEED", "0"))
 
 
-def choose(sample: int, soak: int) -> int:
-    """Return how often this run does something: `sample` or `soak` times."""
+def choose(sample: T, soak: T) -> T:
+    """Return `sample`, or `soak` in `make soak`: how often this run does something, or in which
+    variants."""
     return soak if SOAK else sample
 
 

@@ -33,7 +33,7 @@ def test_an_encoded_route_is_kept_until_something_changes(monkeypatch: pytest.Mo
     asked: list[str] = []
     original = routes_table.route
     monkeypatch.setattr(
-        routes_table, "route", lambda topic: (asked.append(topic), original(topic))[1]
+        routes_table, "route", lambda topic, **how: (asked.append(topic), original(topic, **how))[1]
     )
     routes_table.register(told(0), 1)  # says nothing new
     assert routes.encoded("A", bare=False) is first

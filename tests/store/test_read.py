@@ -4,6 +4,7 @@ import struct
 
 import pytest
 from sim.kernel.disk import SimDisk
+from tests.store.replicas import opened
 from tests.store.world import HOST, SMALL
 
 from epochmq.model.record import HEAD, MAGIC_V1, decode
@@ -47,6 +48,23 @@ def test_misses(queue_id: int, offset: int, status: GetStatus, next_offset: int)
     store._queues.get("T", 5)
     result = store.read_queue("T", queue_id, offset, 9, 9)
     assert (result.status, result.next_offset, result.count) == (status, next_offset, 0)
+
+
+@pytest.mark.parametrize("confirmed", [0, 2])
+def test_an_offset_that_only_the_last_master_has_shown_is_waited_for(confirmed: int) -> None:
+    """After an election the new master has messages that it has not confirmed yet."""
+    store = opened()
+    drafts = [Draft("T", 0, b"%04d" % number, b"", 0, born_host=HOST) for number in range(6)]
+    placed = store.append(drafts, WALL)
+    store.limit_confirm(placed[confirmed].offset)
+    store.tick(0, WALL)
+    for offset in range(confirmed + 1, 7):
+        result = store.read_queue("T", 0, offset, 9, 9)
+        found = result.status, result.next_offset, result.max_offset
+        assert found == (GetStatus.OFFSET_OVERFLOW_ONE, offset, confirmed)
+    result = store.read_queue("T", 0, 7, 9, 9)
+    if confirmed:
+        assert (result.status, result.next_offset) == (GetStatus.OFFSET_OVERFLOW_BADLY, confirmed)
 
 
 def test_neighbours_share_a_view() -> None:

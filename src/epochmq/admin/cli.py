@@ -27,6 +27,7 @@ COMMANDS = {
     "broker": ("epochmq.admin.broker_command", "Run a broker."),
     "container": ("epochmq.admin.container_command", "Run several brokers in one process."),
     "controller": ("epochmq.admin.controller_command", "Run a controller, which elects masters."),
+    "relay": ("epochmq.admin.relay_command", "Run a relay: one address for a group's master."),
     "store": ("epochmq.admin.store_command", "Check the files of a broker that is stopped."),
     "pipeline": (
         "epochmq.admin.pipeline.pipeline_command",
@@ -40,7 +41,7 @@ SECTIONS = {
     "Messages": ("produce", "consume"),
     "Data": ("pipeline", "lake"),
     "Administration": ("topic", "group", "message", "cluster", "top", "mqadmin"),
-    "Servers": ("namesrv", "broker", "container", "controller", "store"),
+    "Servers": ("namesrv", "broker", "container", "controller", "relay", "store"),
 }
 EPILOG = """\b
 Name servers: -n HOST:PORT, else $NAMESRV_ADDR, else those of the `epochmq dev`

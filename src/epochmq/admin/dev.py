@@ -25,7 +25,8 @@ dir_option = click.option(
 @click.option(
     "--replicas",
     type=click.IntRange(1, REPLICAS_MAX),
-    help="Number of brokers in one group, with three controllers that elect the master.",
+    help="Number of brokers in one group, with three controllers that elect the master and a relay"
+    " that leads RocketMQ's clients to it.",
 )
 @click.option(
     "--acting-master",

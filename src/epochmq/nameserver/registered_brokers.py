@@ -3,6 +3,7 @@
 The addresses of a group are keyed by broker id; 0 is the master.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from epochmq.model.data_version import DataVersion
@@ -28,6 +29,8 @@ class RegisteredGroup:
     """A replica may be acting master. True only if all living members say so: a broker that does
     not know acting masters would be shown as master and not act as one (H21)."""
     zone: str | None = None
+    group_addrs: dict[int, str] = field(default_factory=dict)
+    """The group address that each member registered, by broker id; see `client_addrs`."""
     claims: dict[int, int] = field(default_factory=dict)
     """The highest state version under which a master registered, by connection. A claim ends with
     its connection."""
@@ -52,7 +55,25 @@ class RegisteredGroup:
         ids = [number for number, held in self.addrs.items() if held == addr and number != but_id]
         for number in ids:
             del self.addrs[number]
+            self.group_addrs.pop(number, None)
         return ids
+
+    @property
+    def group_addr(self) -> str | None:
+        """The address that clients use for the master of this group, whichever broker that is.
+
+        Of several, that of the smallest broker id counts. None: clients use the master's own.
+        """
+        return self.group_addrs[min(self.group_addrs)] if self.group_addrs else None
+
+    def set_group_addr(self, broker_id: int, addr: str | None) -> bool:
+        """Note what a member registered; return whether `group_addr` changed."""
+        before = self.group_addr
+        if addr:
+            self.group_addrs[broker_id] = addr
+        else:
+            self.group_addrs.pop(broker_id, None)
+        return self.group_addr != before
 
     def as_data(self) -> BrokerData:
         """Return the group as routes show it, with a copy of the addresses."""
@@ -189,6 +210,18 @@ def stand_in(topic: str, route: TopicRouteData) -> None:
         headless = addrs and MASTER_ID not in addrs
         if headless and group.enable_acting_master and group.broker_name not in writable:
             addrs[MASTER_ID] = addrs.pop(min(addrs))
+
+
+def show_group_addresses(route: TopicRouteData, groups: Mapping[str, RegisteredGroup]) -> None:
+    """Show the group addresses as the masters' in `route`, also while a group has no master."""
+    for shown in route.broker_datas:
+        group = groups.get(shown.broker_name)
+        if group is not None and group.group_addr is not None:
+            shown.broker_addrs = {MASTER_ID: group.group_addr, **_but_master(shown.broker_addrs)}
+
+
+def _but_master(addrs: Mapping[int, str]) -> dict[int, str]:
+    return {number: addr for number, addr in addrs.items() if number != MASTER_ID}
 
 
 def notice_of_arrival(group: RegisteredGroup, broker_id: int, ha_addr: str) -> MinIdNotice:

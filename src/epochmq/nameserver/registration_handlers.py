@@ -50,7 +50,8 @@ def handle_register(
 
 def _register(node: NameServerNode, request: Command, session: Session, now: int) -> Steps:
     header = decode_header(headers.RegisterBrokerHeader, request.ext)
-    for name in (header.brokerName, header.clusterName, header.brokerAddr):
+    names = [header.brokerName, header.clusterName, header.brokerAddr]
+    for name in [*names, header.groupAddr] if header.groupAddr else names:
         if not 0 < len(name) <= limits.NAME_LENGTH_MAX:
             raise HeaderError(f"a broker's names have 1 to {limits.NAME_LENGTH_MAX} characters")
         check_shown(name)
@@ -75,6 +76,7 @@ def _register(node: NameServerNode, request: Command, session: Session, now: int
         mappings=wrapper.topic_queue_mapping_info_map,
         filter_servers=body.filter_server_list,
         session_id=session.id,
+        group_addr=header.groupAddr or None,
     )
     result = yield from node.table.register_steps(told, now)
     node.watch(session)

@@ -23,6 +23,8 @@ def handle_route(node: NameServerNode, request: Command, session: Session, now: 
     zone = ext.get("__ZONE_NAME")
     if zone and ext.get("__ZONE_MODE", "").lower() == "true":
         body = node.routes.encoded_for_zone(header.topic, zone, bare=bare)
+    elif header.ownAddresses:
+        body = node.routes.encoded_own(header.topic)
     else:
         body = node.routes.encoded(header.topic, bare=bare)
     if body is None:

@@ -11,6 +11,7 @@ from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.base.safeguards import SAFE, Safeguards
 from epochmq.model.data_version import DataVersion
+from epochmq.model.names import MEMBER_TOPIC_PREFIX
 from epochmq.model.topic import QueueData, TopicConfig, TopicRouteData
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.nameserver.registered_brokers import (
@@ -23,6 +24,7 @@ from epochmq.nameserver.registered_brokers import (
     RegisteredGroup,
     notice_of_arrival,
     notice_of_leave,
+    show_group_addresses,
     stand_in,
 )
 from epochmq.nameserver.routed_topics import RoutedTopics, queues_of
@@ -54,6 +56,8 @@ class Registration:
     mappings: Mapping[str, TopicQueueMappingInfo] = field(default_factory=dict)
     filter_servers: list[str] | None = None
     session_id: int = 0
+    group_addr: str | None = None
+    """The address of the group's master for clients; None: the master's own."""
 
     @property
     def key(self) -> Key:
@@ -117,12 +121,14 @@ class RouteTable:
         group.addrs[told.broker_id] = told.addr
         group.acting = bool(told.acting) and self.brokers.all_act(group, told.addr)
         group.zone = told.zone
+        moved = group.set_group_addr(told.broker_id, told.group_addr)
         if told.broker_id == MASTER_ID:
             before_epoch = group.claims.get(told.session_id, 0)
             group.claims[told.session_id] = max(before_epoch, told.version.state_version)
         news = first or self._is_news(told)
         filters = self._filters(told)
-        if (group.addrs, group.acting, group.zone) != before or filters != self._filters_now(told):
+        shown = (group.addrs, group.acting, group.zone)
+        if shown != before or moved or filters != self._filters_now(told):
             self._changed(None)
         live = self._set_live(told, filters, now)
         if smallest is not None and told.broker_id < smallest:
@@ -378,9 +384,11 @@ class RouteTable:
 
     # Reading ---------------------------------------------------------------------------------
 
-    def route(self, topic: str) -> TopicRouteData | None:
+    def route(self, topic: str, *, own_addresses: bool = False) -> TopicRouteData | None:
         """Return the route of `topic`; None if no known group has it. Only its queues are not
         copied.
+
+        `own_addresses`: without group addresses, for brokers and tools.
         """
         held = self.topics.queues.get(topic)
         if not held:
@@ -398,6 +406,8 @@ class RouteTable:
             route.topic_queue_mapping_by_broker = {**mappings}
         if self.options.support_acting_master:
             stand_in(topic, route)
+        if not own_addresses and not topic.startswith(MEMBER_TOPIC_PREFIX):
+            show_group_addresses(route, self.brokers.groups)
         return route
 
     def _filter_table(self, groups: Iterable[RegisteredGroup]) -> dict[str, list[str]]:

@@ -19,6 +19,7 @@ class Routes:
         self._table = table
         self._order_conf = order_conf
         self._kept: dict[str, tuple[bytes, bytes]] = {}
+        self._own: dict[str, bytes] = {}
         table.notify_changes(self.forget)
 
     def encoded(self, topic: str, *, bare: bool) -> bytes | None:
@@ -33,6 +34,16 @@ class Routes:
             kept = self._kept[topic] = (encode_body(route), dumps_bare(route))
         return kept[bare]
 
+    def encoded_own(self, topic: str) -> bytes | None:
+        """Return the route with the brokers' own addresses as JSON, without group addresses."""
+        own = self._own.get(topic)
+        if own is None:
+            route = self._route(topic, own_addresses=True)
+            if route is None:
+                return None
+            own = self._own[topic] = encode_body(route)
+        return own
+
     def encoded_for_zone(self, topic: str, zone: str, *, bare: bool) -> bytes | None:
         """Return the route without groups of other zones; groups without a master are kept."""
         route = self._route(topic)
@@ -45,12 +56,14 @@ class Routes:
         """Drop the encoded routes of `topics`, or all of them."""
         if topics is None:
             self._kept.clear()
+            self._own.clear()
             return
         for topic in topics:
             self._kept.pop(topic, None)
+            self._own.pop(topic, None)
 
-    def _route(self, topic: str) -> TopicRouteData | None:
-        route = self._table.route(topic)
+    def _route(self, topic: str, *, own_addresses: bool = False) -> TopicRouteData | None:
+        route = self._table.route(topic, own_addresses=own_addresses)
         if route is not None:
             conf = self._order_conf(topic)
             if conf is not None:

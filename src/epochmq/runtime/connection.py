@@ -33,7 +33,8 @@ RAW_MISSES = 8
 RawReceiver = Callable[[Session, memoryview, int, int], int]
 """Type of a sink's `receive_raw`, which takes frames from the buffer.
 
-Its arguments are (session, data, start, size); it returns where it stopped.
+Its arguments are (session, data, start, size); it returns the size of the frames that it took from
+`start` on.
 """
 
 _ids = count(1)

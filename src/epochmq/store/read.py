@@ -128,6 +128,10 @@ class Reader:
             if accept is None and verify is None:
                 return self._plain(queue, span, max_count, max_bytes)
             return self._filtered(queue, span, max_count, max_bytes, accept, verify)
+        if high < offset <= queue.next:
+            # Another master has shown the messages before `offset` already, and this one has not
+            # confirmed them yet (after an election). The offset is right: the reader waits.
+            return self._miss(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
         if high == 0:
             return self._miss(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
         if offset < low:

@@ -172,6 +172,9 @@ class RequestCode(IntEnum):
     """EpochMQ only: digests of blocks of the log, up to the confirmed offset."""
     LOG_READ = 34006
     """EpochMQ only: bytes of the log, up to the confirmed offset."""
+    MASTER_STATE = 34008
+    """EpochMQ only, for relays: whether the broker serves as master; the answer may wait for a
+    change."""
     RAFT_LINK = 34010
     """EpochMQ only: asks a controller whether a connection that claims to be its own really is."""
     GET_ALL_CONSUMER_ORDER_INFO = 34007

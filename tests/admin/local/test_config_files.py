@@ -13,6 +13,8 @@ from epochmq.base.options import load
 from epochmq.broker.config.feature_keys import acting_warnings
 from epochmq.broker.config.options import load_options
 from epochmq.nameserver.options import NamesrvOptions
+from epochmq.relay.options import RelayedGroup
+from epochmq.relay.options import load_options as load_relay_options
 
 PORTS = PortBlock(1876, 1911, 1909, 1912)
 
@@ -65,6 +67,7 @@ def test_replicas_with_their_controllers(tmp_path: Path) -> None:
         "controller-0",
         "controller-1",
         "controller-2",
+        "relay",
         "broker-0",
         "broker-1",
         "broker-2",
@@ -72,9 +75,13 @@ def test_replicas_with_their_controllers(tmp_path: Path) -> None:
     assert config_files.read_ports(tmp_path) == ports
     assert config_files.address_of(tmp_path, "controller-2") == "127.0.0.1:1880"
     assert config_files.address_of(tmp_path, "broker-1") == "127.0.0.1:1921"
+    assert config_files.address_of(tmp_path, "relay") == "127.0.0.1:1881"
     values = parse_properties((tmp_path / "broker-2.properties").read_text())
     assert values["controllerAddr"] == "127.0.0.1:1878;127.0.0.1:1879;127.0.0.1:1880"
     assert values["enableControllerMode"] == "true"
+    assert values["groupAddress"] == "127.0.0.1:1881"
+    relay = load_relay_options(parse_properties((tmp_path / "relay.properties").read_text()))
+    assert relay.groups() == [RelayedGroup("broker-a", 1881)]
     assert "brokerId" not in values
     moved = ports.shifted(10)
     config_files.move_ports(tmp_path, moved)
@@ -83,6 +90,7 @@ def test_replicas_with_their_controllers(tmp_path: Path) -> None:
     values = parse_properties((tmp_path / "broker-2.properties").read_text())
     assert values["controllerAddr"] == "127.0.0.1:1888;127.0.0.1:1889;127.0.0.1:1890"
     assert (values["listenPort"], values["haListenPort"]) == ("1941", "1942")
+    assert values["groupAddress"] == config_files.address_of(tmp_path, "relay") == "127.0.0.1:1891"
 
 
 def test_groups_whose_slaves_stand_in(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ async def test_each_role_is_somebody(replicas: Replicas) -> None:
     (follower,) = await find(replicas.cluster, "controller-follower")
     assert leader.name != follower.name
     assert [part.name for part in await find(replicas.cluster, "namesrv")] == ["namesrv"]
-    assert len(await find(replicas.cluster, "all")) == 6
+    assert len(await find(replicas.cluster, "all")) == 7
 
 
 async def test_nobody(replicas: Replicas) -> None:

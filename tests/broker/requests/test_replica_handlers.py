@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tests.broker.become import become
 from tests.broker.fake_node import FakeNode
+from tests.broker.fake_session import FakeSession
 from tests.broker.requests.helpers import answer, call, json_of
 
 from epochmq.broker.config.options import BrokerOptions
@@ -16,7 +17,44 @@ from epochmq.wire.bodies.controller_bodies import (
     HARuntimeInfo,
 )
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import Reply
+from epochmq.wire.command import HELD, Reply
+from epochmq.wire.headers.admin_headers import MasterStateHeader
+
+
+def state_of(reply: Reply) -> tuple[object, ...]:
+    header = reply.header
+    assert isinstance(header, MasterStateHeader)
+    return header.writable, header.acting, header.epoch, header.brokerName
+
+
+def test_the_state_of_a_master_and_what_changes_it() -> None:
+    node, session = FakeNode(), FakeSession()
+    node.move_to(GroupPosition(1, epoch=4))
+    first = answer(node, RequestCode.MASTER_STATE, {})
+    assert state_of(first) == (True, False, 4, "b")
+    assert isinstance(first.header, MasterStateHeader)
+    wait = {"sinceStamp": first.header.stamp, "waitMillis": "5000"}
+    assert call(node, RequestCode.MASTER_STATE, wait, session=session) is HELD
+    node.announce()
+    assert session.replies == []
+    node.serving.grant_lease(0)
+    node.announce()
+    assert state_of(session.replies.pop()) == (False, False, 4, "b")
+    become(node, Role.ACTING_MASTER)
+    assert state_of(answer(node, RequestCode.MASTER_STATE, wait)) == (False, True, 4, "b")
+    become(node, Role.SLAVE)
+    assert state_of(answer(node, RequestCode.MASTER_STATE, {})) == (False, False, 4, "b")
+
+
+def test_a_state_that_does_not_change_is_answered_in_the_end() -> None:
+    node, session = FakeNode(), FakeSession()
+    first = answer(node, RequestCode.MASTER_STATE, {})
+    assert isinstance(first.header, MasterStateHeader)
+    wait = {"sinceStamp": first.header.stamp, "waitMillis": "5000"}
+    assert call(node, RequestCode.MASTER_STATE, wait, session=session) is HELD
+    node.fake_clock.now += 5_000
+    node.announce()
+    assert state_of(session.replies.pop()) == state_of(first)
 
 
 class Replica:

@@ -193,5 +193,5 @@ def _read(child: subprocess.Popen[str], events: queue.Queue[Event]) -> None:
     with child.stdout:
         for line in child.stdout:
             if line.startswith('{"event"'):
-                events.put(json.loads(line))
+                events.put({**json.loads(line), "at": time.monotonic()})
     events.put(_END_OF_OUTPUT)

@@ -90,6 +90,8 @@ class Group(Running):
     """``controllers`` and ``brokers`` say whose they are (``OURS`` or ``JAVA``).
 
     ``broker_config`` adds to or overrides the defaults of every broker, with upstream's names.
+    With ``relay`` clients are led to the master by an ``epochmq relay``, with ``group_address`` by
+    something else; then each broker has a health port.
     """
 
     ready_timeout_s = 90.0
@@ -106,6 +108,8 @@ class Group(Running):
         broker_name: str = "broker-a",
         heap: Sequence[str] = TEST_HEAP,
         flags: Sequence[str] = TEST_FLAGS,
+        relay: bool = False,
+        group_address: str = "",
     ) -> None:
         self._own_root = root is None
         self.root = Path(tempfile.mkdtemp(prefix="group-")) if root is None else root.resolve()
@@ -113,6 +117,12 @@ class Group(Running):
         self.namesrv = self._make_namesrv(brokers)
         self.controllers = self._make_controllers(controllers, controller_config or {})
         self._java_heap = {"heap": heap, "flags": flags}
+        self.relay = self._make_relay() if relay else None
+        if self.relay is not None:
+            group_address = self.relay.address
+        if group_address:
+            broker_config = {"groupAddress": group_address, **(broker_config or {})}
+        self._has_health_ports = bool(group_address)
         self.brokers = [
             self._make_broker(brokers, number, broker_config or {}) for number in range(replicas)
         ]
@@ -123,6 +133,15 @@ class Group(Running):
         if kind == JAVA:
             config["scanAvailableNameSrv"] = False
         return Server(kind, "namesrv", self.root / "namesrv", port, config)
+
+    def _make_relay(self) -> Server:
+        port = free_port()
+        config: dict[str, str | int | bool] = {
+            "relayGroups": f"{self.broker_name}:{port}",
+            "namesrvAddr": self.namesrv.address,
+            "brokerClusterName": CLUSTER,
+        }
+        return Server(OURS, "relay", self.root / "relay", port, config)
 
     def _make_controllers(self, kind: str, more: Config) -> list[Server]:
         ports = [free_port() for _ in range(3)]
@@ -165,6 +184,7 @@ class Group(Running):
             "storePathCommitLog": str(store / "commitlog"),
             "storePathEpochFile": str(store / "epochFileCheckpoint"),
             "mappedFileSizeCommitLog": 64 << 20,
+            **({"healthListenPort": free_port()} if self._has_health_ports else {}),
             **more,
         }
         return Server(kind, "broker", root, port, config, **self._java_heap)
@@ -226,7 +246,8 @@ class Group(Running):
     @property
     def servers(self) -> list[Server]:
         """All, in the order of their start."""
-        return [self.namesrv, *self.controllers, *self.brokers]
+        relays = [] if self.relay is None else [self.relay]
+        return [self.namesrv, *self.controllers, *self.brokers, *relays]
 
     def start(self) -> Self:
         """Start everything and return when the set is whole."""

@@ -108,6 +108,14 @@ class Process:
         """The crash: no handler runs, the page cache survives."""
         self._end(signal.SIGKILL, 30)
 
+    def pause(self) -> None:
+        """Stop it where it is (SIGSTOP)."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
     def _end(self, number: signal.Signals, timeout_s: float) -> None:
         if self._child is not None and self.is_alive:
             self._child.send_signal(number)

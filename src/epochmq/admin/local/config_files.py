@@ -1,8 +1,8 @@
 """The configuration (properties) files of a local cluster, written once and then the user's.
 
 One broker: namesrv.properties and broker.properties. Replicas: namesrv.properties, controller-0 to
-controller-2 and broker-0 upwards, all brokers in one group in controller mode. Groups with acting
-masters: namesrv.properties, broker-a-0 (the master), broker-a-1, broker-b-0 and so on.
+controller-2, relay and broker-0 upwards, all brokers in one group in controller mode. Groups with
+acting masters: namesrv.properties, broker-a-0 (the master), broker-a-1, broker-b-0 and so on.
 """
 
 import re
@@ -56,6 +56,11 @@ class PortBlock:
         count = CONTROLLERS if self.replicas > 1 and not self.acting_groups else 0
         return tuple(self.namesrv + _CONTROLLER_STEP + number for number in range(count))
 
+    @property
+    def relay(self) -> int:
+        """The port of the relay; 0 where no master is elected."""
+        return self.controllers[-1] + 1 if self.controllers else 0
+
     def of_replica(self, number: int) -> "PortBlock":
         """Return a block whose `broker`, `fast` and `ha` are the ports of broker `number`."""
         by = number * _REPLICA_STEP
@@ -75,7 +80,8 @@ class PortBlock:
         """Return every port on which a server will listen."""
         brokers = (self.of_replica(number) for number in range(self.brokers))
         ports = (port for each in brokers for port in (each.broker, each.fast, each.ha))
-        return (self.namesrv, *self.controllers, *ports)
+        relays = (self.relay,) if self.relay else ()
+        return (self.namesrv, *self.controllers, *relays, *ports)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +114,7 @@ def choose_anywhere(replicas: int = 1, acting_groups: int = 0) -> PortBlock:
     taken between this check and the server's start.
     """
     base = _ANYWHERE_FROM + RealRng().randrange(_ANYWHERE_COUNT)
-    first = base + 1 + _CONTROLLER_STEP + CONTROLLERS
+    first = base + 2 + _CONTROLLER_STEP + CONTROLLERS  # after the relay
     return choose(PortBlock(base, first + 2, first, first + 3, replicas, acting_groups)).ports
 
 
@@ -133,6 +139,7 @@ def _holder(port: int) -> str:
 
 NAMESRV = "namesrv.properties"
 BROKER = "broker.properties"
+RELAY = "relay.properties"
 SUFFIX = ".properties"
 KV_PATH = "kvConfigPath"
 KV_FILE = "namesrv/kvConfig.json"
@@ -160,6 +167,14 @@ controllerDLegerSelfId=n{number}
 {store_path}
 # The group is founded once all controllers are up with empty directories; no effect later.
 controllerBootstrap=true
+"""
+
+_RELAY_TEXT = """\
+# The relay of this directory's cluster. Yours to edit: it is not written again,
+# except for the ports when they are taken. All options: epochmq relay --help-options
+relayGroups={relay_groups}
+bindAddress={host}
+namesrvAddr={host}:{ports.namesrv}
 """
 
 _BROKER_TEXT = """\
@@ -195,6 +210,9 @@ _IN_CONTROLLER_MODE = """
 # The controllers say who is master; brokerId and brokerRole have no say.
 enableControllerMode=true
 controllerAddr={controllers}
+
+# Clients are told this address as the master's: that of the relay, which leads to the master.
+groupAddress={host}:{relay}
 
 # A message counts as sent once every replica that is in sync has it, and two at least have.
 allAckInSyncStateSet=true
@@ -236,6 +254,8 @@ def write_missing(directory: Path, ports: PortBlock) -> None:
             number=number,
             store_path=format_properties([("controllerStorePath", str(directory / name))]),
         )
+    if ports.relay:
+        texts[RELAY] = _RELAY_TEXT.format(ports=ports, host=HOST, relay_groups=_relay_groups(ports))
     for number, name in enumerate(_broker_names(ports)):
         store = directory / name.replace("broker", "store", 1)
         texts[name + SUFFIX] = _broker_text(ports, number, store)
@@ -271,7 +291,13 @@ def _group_text(ports: PortBlock, number: int) -> str:
         return _IN_ACTING_GROUP.format(number=number, role=role, replicas=ports.replicas)
     if ports.replicas == 1:
         return _ALONE
-    return _IN_CONTROLLER_MODE.format(controllers=_controllers(ports), minimum=2)
+    return _IN_CONTROLLER_MODE.format(
+        controllers=_controllers(ports), minimum=2, host=HOST, relay=ports.relay
+    )
+
+
+def _relay_groups(ports: PortBlock) -> str:
+    return f"broker-{_LETTERS[0]}:{ports.relay}"
 
 
 def _controllers(ports: PortBlock) -> str:
@@ -285,7 +311,7 @@ def _peers(ports: PortBlock) -> str:
 def names(directory: Path) -> tuple[str, ...]:
     """Return the servers that have a file in `directory`, in the order of their start."""
     found = {path.name.removesuffix(SUFFIX) for path in directory.glob(f"*{SUFFIX}")}
-    kinds = ("namesrv", "controller", "broker")
+    kinds = ("namesrv", "controller", "relay", "broker")
     order = [name for kind in kinds for name in sorted(found) if kind_of(name) == kind]
     return tuple(order)
 
@@ -300,6 +326,8 @@ def address_of(directory: Path, name: str) -> str:
     values = _Numbers(directory / f"{name}{SUFFIX}")
     if kind_of(name) == "controller":
         return values.own_peer()
+    if kind_of(name) == "relay":
+        return f"{HOST}:{values.last_port('relayGroups')}"
     usual = PortBlock()
     return f"{HOST}:{values.get('listenPort', getattr(usual, kind_of(name)))}"
 
@@ -332,6 +360,9 @@ def move_ports(directory: Path, ports: PortBlock) -> None:
     for number in range(len(ports.controllers)):
         path = directory / f"controller-{number}{SUFFIX}"
         _replace(path, {"controllerDLegerPeers": _peers(ports)})
+    if ports.relay:
+        relay = {"relayGroups": _relay_groups(ports), "namesrvAddr": f"{HOST}:{ports.namesrv}"}
+        _replace(directory / RELAY, relay)
     for number, name in enumerate(_broker_names(ports)):
         own = ports.of_replica(number)
         values = {
@@ -342,6 +373,7 @@ def move_ports(directory: Path, ports: PortBlock) -> None:
         }
         if ports.controllers:
             values["controllerAddr"] = _controllers(ports)
+            values["groupAddress"] = f"{HOST}:{ports.relay}"
         _replace(directory / f"{name}{SUFFIX}", values)
 
 
@@ -395,6 +427,10 @@ class _Numbers:
         if not text.isdigit():
             raise ConfigError([f"{self._path}: option '{key}' must be a whole number, not {text}"])
         return int(text)
+
+    def last_port(self, key: str) -> str:
+        """Return the port of the last group in a list of NAME:PORT."""
+        return self._values.get(key, "").rpartition(":")[2].rstrip("; ")
 
     def own_peer(self) -> str:
         """Return the controller's own address in its list of peers; empty when it is not in it."""

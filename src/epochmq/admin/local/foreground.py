@@ -24,7 +24,12 @@ _CONSUME = "epochmq consume greetings --from first --exit"
 def how_to(cluster: LocalCluster) -> str:
     """Return the addresses of the cluster, and commands to try."""
     lines = [("name server", cluster.namesrv)]
-    for title, parts in (("controller", cluster.controllers), ("broker", cluster.brokers)):
+    kinds = (
+        ("controller", cluster.controllers),
+        ("relay", cluster.relays),
+        ("broker", cluster.brokers),
+    )
+    for title, parts in kinds:
         several = len(parts) > 1
         lines.append((title + "s" * several, " ".join(part.address for part in parts)))
     lines.append(("files", str(cluster.directory)))

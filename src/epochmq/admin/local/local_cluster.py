@@ -1,7 +1,7 @@
 """Starts and stops a local cluster of processes, with all its files in one directory.
 
-It has a name server and one broker; or a name server, three controllers and the replicas of one
-group; or a name server and groups of a master and slaves that can become acting master.
+It has a name server and one broker; or a name server, three controllers, a relay and the replicas
+of one group; or a name server and groups of a master and slaves that can become acting master.
 
 cluster.json           addresses, while the cluster is up (where.py reads it)
 *.properties           written once, then the user's
@@ -128,6 +128,11 @@ class LocalCluster:
         """The controllers; empty for a single broker."""
         return [part for part in self.parts() if config_files.kind_of(part.name) == "controller"]
 
+    @property
+    def relays(self) -> list[LocalServer]:
+        """The relay; empty where no master is elected."""
+        return [part for part in self.parts() if config_files.kind_of(part.name) == "relay"]
+
     def parts(self) -> list[LocalServer]:
         """Return the current state of all servers."""
         return [
@@ -244,10 +249,10 @@ class LocalCluster:
         processes.start(argv, self.log(name), self._pid_file(name))
 
     def _stop(self, names: list[str]) -> None:
-        """Stop brokers, then controllers, then the name server; servers of one kind
+        """Stop the relay, then brokers, controllers and the name server; servers of one kind
         concurrently.
         """
-        for kind in ("broker", "controller", "namesrv"):
+        for kind in ("relay", "broker", "controller", "namesrv"):
             mine = [name for name in names if config_files.kind_of(name) == kind]
             found = (processes.running(self._pid_file(name)) for name in mine)
             processes.stop_all([pid for pid in found if pid is not None])

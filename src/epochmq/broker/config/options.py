@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from epochmq.base import limits
-from epochmq.base.errors import ConfigError, Refused
+from epochmq.base.errors import ConfigError, HeaderError, Refused
 from epochmq.base.options import change, load, option
 from epochmq.base.unbounded import LONG_MAX
 from epochmq.broker.config.feature_keys import (
@@ -36,7 +36,7 @@ from epochmq.broker.config.replica_keys import ReplicaKeys, replica_problems
 from epochmq.broker.config.store_keys import StoreKeys, store_problems
 from epochmq.model import names
 from epochmq.model.data_version import DataVersion
-from epochmq.model.host import BadAddress, pack
+from epochmq.model.host import BadAddress, pack, parse_addr
 from epochmq.runtime.tls import ENFORCING
 
 FAST_PORT_STEP = -2
@@ -75,6 +75,12 @@ class BrokerOptions(
         key="brokerIP1",
     )
     broker_ip2: str = option("", "Address told to replicas; empty is brokerIP1.", key="brokerIP2")
+    group_address: str = option(
+        "",
+        "Address that routes give to clients instead of the master's own, as 'host:port': that of"
+        " an `epochmq relay`, a proxy or a service that leads to the group's master. Empty: the"
+        " master's own address. EpochMQ's own; name servers of RocketMQ ignore it.",
+    )
 
     # Topics and groups.
     broker_permission: int = option(
@@ -257,6 +263,7 @@ def resolve(
     ip1 = options.broker_ip1 or (host_address if everywhere else bind)
     ip1 = "127.0.0.1" if ip1 == "localhost" else ip1
     _check_ip1(options, ip1)
+    _check_group_address(options.group_address)
     fast, ha = options.fast_listen_port, options.ha_listen_port
     main = options.listen_port
     if not fast:
@@ -287,6 +294,16 @@ def _check_ip1(options: BrokerOptions, ip1: str) -> None:
                 " brokerIP1 to the IP address that clients are to use"
             )
         raise ConfigError([problem]) from None
+
+
+def _check_group_address(address: str) -> None:
+    if not address:
+        return
+    try:
+        parse_addr(address)
+        names.check_shown(address)
+    except (BadAddress, HeaderError) as error:
+        raise ConfigError([f"option 'groupAddress': {error}"]) from None
 
 
 def _name_from_host(host_name: str) -> str:

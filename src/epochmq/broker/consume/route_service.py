@@ -64,7 +64,7 @@ class RouteWatch:
             self.core.came(topic, queues, now)
 
     async def _ask_one(self, address: str, topic: str) -> Queues | None:
-        header = GetRouteHeader(topic=topic, acceptStandardJsonOnly=True)
+        header = GetRouteHeader(topic, acceptStandardJsonOnly=True, ownAddresses=True)
         command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
         answer = await self._peers.invoke(address, command, TIMEOUT_MS)
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:

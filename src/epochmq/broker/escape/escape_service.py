@@ -296,7 +296,7 @@ class EscapeService:
         }
 
     async def _ask_topic(self, topic: str) -> None:
-        header = GetRouteHeader(topic=topic, acceptStandardJsonOnly=True)
+        header = GetRouteHeader(topic, acceptStandardJsonOnly=True, ownAddresses=True)
         answer = await self._ask(request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header))
         masters, now = self.core.masters, self._node.clock.now_ms()
         try:

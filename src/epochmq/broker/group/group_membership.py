@@ -220,12 +220,10 @@ class Membership:
         return effects + self.tick(now, self._wall)
 
     def look_at_clocks(self, now: int, wall: int) -> bool:
-        """Return whether time passed that the monotonic clock did not count; then the lease is
-        dropped and a new one is requested at once."""
-        if not self.jumps.look(now, wall):
-            return False
-        self.clocks_jumped(now)
-        return True
+        """Drop the lease if the monotonic clock missed time; return whether it did."""
+        if is_jump := self.jumps.look(now, wall):
+            self.clocks_jumped(now)
+        return is_jump
 
     def clocks_jumped(self, now: int) -> None:
         """Drop the lease, and request a new one at once: `jumps` has found a jump."""

@@ -263,10 +263,11 @@ class GroupView:
 def question(cluster: str, name: str, *, compat: bool) -> Command:
     """Build the request for each name server."""
     if compat:
-        topic = GetRouteHeader(MEMBER_TOPIC_PREFIX + name, acceptStandardJsonOnly=True)
-        return request(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic)
-    header = GetBrokerMemberGroupHeader(clusterName=cluster, brokerName=name)
-    return request(RequestCode.GET_BROKER_MEMBER_GROUP, header)
+        member_topic = MEMBER_TOPIC_PREFIX + name
+        header = GetRouteHeader(member_topic, acceptStandardJsonOnly=True, ownAddresses=True)
+        return request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+    members = GetBrokerMemberGroupHeader(clusterName=cluster, brokerName=name)
+    return request(RequestCode.GET_BROKER_MEMBER_GROUP, members)
 
 
 def read(answer: Command, cluster: str, name: str, *, compat: bool) -> NameServerAnswer:

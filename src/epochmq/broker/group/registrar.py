@@ -155,6 +155,7 @@ class Registrar:
             heartbeatTimeoutMillis=options.broker_not_active_timeout_millis if acting else None,
             enableActingMaster=acting,
             bodyCrc32=crc32(body),
+            groupAddr=options.group_address or None,
         )
         return request(RequestCode.REGISTER_BROKER, header, body)
 

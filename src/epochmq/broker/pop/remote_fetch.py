@@ -148,7 +148,7 @@ class RemoteMessages:
         known = self._places.get((topic, name))
         if known is not None and now < known[0]:
             return known[1]
-        header = GetRouteHeader(topic=topic, acceptStandardJsonOnly=True)
+        header = GetRouteHeader(topic, acceptStandardJsonOnly=True, ownAddresses=True)
         for address in self._addresses:
             try:
                 command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)

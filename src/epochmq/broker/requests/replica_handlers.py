@@ -1,4 +1,4 @@
-"""Replication and role requests between brokers and controllers: 905 to 908, 1007, 1008."""
+"""Requests about replication and roles: 905 to 908, 1007, 1008, 34008."""
 
 from epochmq.base.errors import Refused
 from epochmq.broker.context.broker_context import BrokerContext
@@ -7,11 +7,12 @@ from epochmq.broker.serving.group_position import GroupStatus
 from epochmq.broker.serving.roles import Role
 from epochmq.wire.bodies.controller_bodies import EpochEntryCache, HARuntimeInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import Command, Reply
+from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.header import decode_header
 from epochmq.wire.headers.admin_headers import (
     ExchangeHAInfoAnswer,
     ExchangeHAInfoHeader,
+    MasterStateHeader,
     ResetMasterFlushOffsetHeader,
 )
 from epochmq.wire.session import Session
@@ -71,6 +72,34 @@ def _returning(node: BrokerContext, replica: GroupStatus, header: ExchangeHAInfo
         hand_over=header.handOver is not False,
     )
     return Reply(header=ExchangeHAInfoAnswer(node.master_flush_offset, stepped_down))
+
+
+def handle_master_state(
+    node: BrokerContext, command: Command, session: Session, now: int
+) -> Reply | Held:
+    """Answer whether this broker serves as master (MASTER_STATE 34008, of a relay).
+
+    With `sinceStamp` and `waitMillis` the request waits for a change, as requests for tables do.
+    """
+
+    def answer() -> Reply:
+        return Reply(header=_master_state(node))
+
+    kept = node.watchers.hold(
+        command,
+        now,
+        lambda: _master_state(node).stamp,
+        lambda: session.answer(command, answer()),
+        session.id,
+    )
+    return HELD if kept else answer()
+
+
+def _master_state(node: BrokerContext) -> MasterStateHeader:
+    rights, epoch = node.serving.rights, node.group_position.epoch
+    acting = node.serving.role is Role.ACTING_MASTER
+    stamp = f"{epoch}.{int(rights.writable)}{int(acting)}"
+    return MasterStateHeader(stamp, rights.writable, acting, epoch, node.options.broker_name)
 
 
 def handle_smallest_id(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
@@ -138,6 +167,7 @@ def handle_role_changed(node: BrokerContext, command: Command, session: Session,
 HANDLERS: dict[int, NodeHandler] = {
     RequestCode.EXCHANGE_BROKER_HA_INFO: handle_exchange,
     RequestCode.GET_BROKER_HA_STATUS: handle_ha_status,
+    RequestCode.MASTER_STATE: handle_master_state,
     RequestCode.RESET_MASTER_FLUSH_OFFSET: handle_reset_flush_offset,
     RequestCode.GET_BROKER_EPOCH_CACHE: handle_epochs,
     RequestCode.NOTIFY_BROKER_ROLE_CHANGED: handle_role_changed,

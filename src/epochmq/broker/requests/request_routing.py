@@ -158,6 +158,7 @@ ROWS: dict[Code, RequestRow] = {
     ),
     **_rows(Access.INSPECT, MIB, Code.GET_BROKER_HA_STATUS, Code.GET_BROKER_EPOCH_CACHE),
     **_rows(Access.INSPECT, 0, Code.LOG_DIGESTS, fast_port=False),
+    **_rows(Access.INSPECT, 0, Code.MASTER_STATE),
     # The log has the messages of all topics: read permission for one topic is not enough.
     **_rows(Access.ADMIN, 0, Code.LOG_READ, fast_port=False),
     **_rows(

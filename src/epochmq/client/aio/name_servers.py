@@ -70,7 +70,7 @@ class NameServers:
 
     async def route(self, topic: str) -> TopicRouteData:
         """Return the route of `topic`. Raises `NotFound` when no broker has it."""
-        header = GetRouteHeader(topic=topic, acceptStandardJsonOnly=True)
+        header = GetRouteHeader(topic, acceptStandardJsonOnly=True, ownAddresses=True)
         answer = await self.ask(request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header))
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             raise NotFound(f"topic {topic} is not known to the name server; create it first")

@@ -112,6 +112,20 @@ class ExchangeHAInfoAnswer(Header):
     standsIn: bool | None = None
 
 
+class MasterStateHeader(Header):
+    """Answer to MASTER_STATE 34008. `stamp` changes with each other field.
+
+    `writable`: the broker accepts sends. `acting`: it is an acting master (RIP-32). `epoch` is the
+    master's epoch; 0 without controllers.
+    """
+
+    stamp: str
+    writable: bool
+    acting: bool
+    epoch: I64
+    brokerName: str
+
+
 class ResetMasterFlushOffsetHeader(Header):
     """RESET_MASTER_FLUSH_OFFSET 908."""
 

@@ -11,6 +11,7 @@ class RegisterBrokerHeader(Header):
     """REGISTER_BROKER 103. Without `heartbeatTimeoutMillis`, 120,000 ms are used.
 
     4.x brokers send no `enableActingMaster`. `bodyCrc32` 0 means that the body is not checked.
+    `groupAddr` is EpochMQ's own: the address of the group's master for clients (ADR 0082).
     """
 
     brokerName: str
@@ -23,6 +24,7 @@ class RegisterBrokerHeader(Header):
     compressed: bool = False
     bodyCrc32: I32 = 0
     zoneName: str | None = msgspec.field(default=None, name="__ZONE_NAME")
+    groupAddr: str | None = None
 
 
 class RegisterBrokerResponseHeader(Header):
@@ -42,10 +44,15 @@ class UnregisterBrokerHeader(Header):
 
 
 class GetRouteHeader(TopicHeader):
-    """GET_ROUTEINFO_BY_TOPIC 105."""
+    """GET_ROUTEINFO_BY_TOPIC 105.
+
+    `ownAddresses` is EpochMQ's own: true requests the brokers' own addresses, without group
+    addresses (ADR 0082).
+    """
 
     topic: str
     acceptStandardJsonOnly: bool | None = None
+    ownAddresses: bool | None = None
 
 
 class QueryDataVersionHeader(Header):

@@ -41,8 +41,10 @@ final class Consumers {
         consumer.setNamesrvAddr(options.text("namesrv"));
         consumer.setInstanceName("member-" + member + "-" + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.setPollNameServerInterval(1000); // the retry topic is found without a 30 s wait
-        consumer.setHeartbeatBrokerInterval(2000); // a broker that came back knows us sooner
+        if (options.number("poll-ms", 1000) > 0) {
+            consumer.setPollNameServerInterval(options.number("poll-ms", 1000));
+            consumer.setHeartbeatBrokerInterval(2000); // a broker that came back knows us sooner
+        }
         if (options.flag("broadcast")) {
             broadcast(consumer);
         }

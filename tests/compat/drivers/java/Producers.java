@@ -26,7 +26,9 @@ final class Producers {
         producer.setNamesrvAddr(options.text("namesrv"));
         producer.setInstanceName("producer-" + System.nanoTime());
         producer.setSendMsgTimeout(options.number("timeout-ms", 5000));
-        producer.setPollNameServerInterval(1000);
+        if (options.number("poll-ms", 1000) > 0) {
+            producer.setPollNameServerInterval(options.number("poll-ms", 1000));
+        }
         producer.start();
         try {
             if (options.text("until", "").isEmpty()) {

@@ -35,9 +35,11 @@ function common(options, name) {
     httpclient: { request() { throw new Error('no HTTP here'); } },
     instanceName: `${name}-${process.hrtime.bigint()}`,
     logger: quiet,
-    pollNameServerInteval: 1000,
-    rebalanceInterval: 1000,
-    persistConsumerOffsetInterval: 1000,
+    ...(options['poll-ms'] === '0' ? {} : {
+      pollNameServerInteval: Number(options['poll-ms'] || 1000),
+      rebalanceInterval: 1000,
+      persistConsumerOffsetInterval: 1000,
+    }),
   };
 }
 
