@@ -11,7 +11,6 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 
-from epochmq.runtime.connection import Connection
 from epochmq.runtime.descriptors import socket_refusal
 from epochmq.runtime.log_writer import LogThrottle, also_left_out
 from epochmq.runtime.tls import ServerTls
@@ -40,7 +39,7 @@ class AcceptLoop:
     def __init__(
         self,
         listener: socket.socket,
-        factory: Callable[[], Connection],
+        factory: Callable[[], asyncio.BaseProtocol],
         tls: ServerTls | None,
         crowded: Callable[[], None],
         *,

@@ -341,6 +341,13 @@ class ServerKeys(TlsOptions):
         low=-1,
         high=PORT_MAX,
     )
+    health_listen_port: int = option(
+        0,
+        "Port of the health endpoint, HTTP with the paths /-/master, /-/serving and /-/live; 0 is"
+        " none. EpochMQ's own.",
+        low=0,
+        high=PORT_MAX,
+    )
     server_channel_max_idle_time_seconds: int = option(
         120, "A connection silent for this long is closed.", low=1, high=86_400, unit="s"
     )

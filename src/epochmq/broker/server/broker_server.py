@@ -27,6 +27,7 @@ from epochmq.broker.group.registrar import Registrar
 from epochmq.broker.pop.remote_fetch import RemoteMessages
 from epochmq.broker.requests.client_handlers import expire_clients
 from epochmq.broker.scrub.scrub_service import ScrubService
+from epochmq.broker.server.broker_health import health_checks
 from epochmq.broker.server.broker_sink import BrokerSink
 from epochmq.broker.state.background_worker import BackgroundWorker
 from epochmq.broker.state.metadata_journal import TableJournal
@@ -40,6 +41,7 @@ from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.config_text import store_paths
 from epochmq.runtime.disk import RealDisk
+from epochmq.runtime.health_server import HealthServer
 from epochmq.runtime.own_host import boot_id, free_port, host_address, host_name, memory_bytes
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.process import process_figures, server_process
@@ -93,6 +95,7 @@ class Broker:
         self._store_service: StoreService
         self._table_writer: TableWriter
         self._votes: LockVotes | None = None
+        self._health: HealthServer | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._periods: list[_Period] = []
         self._closers: list[Callable[[], None]] = []
@@ -234,6 +237,11 @@ class Broker:
                 fast_port=True,
                 tls=tls,
                 origin="fastListenPort (0, the default, is listenPort - 2; -1 is none)",
+            )
+        if options.health_listen_port:
+            self._health = HealthServer(health_checks(node))
+            self._health.start(
+                options.bind_address, options.health_listen_port, origin="healthListenPort"
             )
         self.registrar = Registrar(node)
         self.sink.registrar = self.registrar
@@ -437,6 +445,8 @@ class Broker:
         if hasattr(self, "sink"):
             self.sink.finish(self._clock.now_ms())
         await self._server.stop(grace_ms)
+        if self._health is not None:
+            self._health.stop()
         if self._ticker is not None:
             self.node.pending_writes.stop()
             await self._table_writer.close()

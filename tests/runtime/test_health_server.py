@@ -1,0 +1,177 @@
+"""The health endpoint, asked by plain sockets, by urllib, and by what is not HTTP."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.tiers import examples
+
+from epochmq.base.errors import PortInUse
+from epochmq.runtime import health_server
+from epochmq.runtime.health_server import CONNECTIONS_MAX, HEAD_BYTES_MAX, Health, HealthServer
+
+
+class Endpoint:
+    def __init__(self) -> None:
+        self.ok = True
+        self.server = HealthServer({"/-/master": lambda: Health(self.ok, {"epoch": 3})})
+        self.port = 0
+
+    async def ask(self, data: bytes) -> bytes:
+        """All that comes back until the server closes the connection."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(data)
+        try:
+            async with asyncio.timeout(10):
+                return await reader.read()
+        except ConnectionResetError:
+            return b""
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def endpoint() -> AsyncIterator[Endpoint]:
+    it = Endpoint()
+    it.port = it.server.start("127.0.0.1", 0, origin="healthListenPort")
+    try:
+        yield it
+    finally:
+        it.server.stop()
+
+
+def get(path: str = "/-/master", method: str = "GET", version: str = "1.0") -> bytes:
+    return f"{method} {path} HTTP/{version}\r\nHost: b\r\nConnection: close\r\n\r\n".encode()
+
+
+def parts(answer: bytes) -> tuple[int, bytes]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_the_state_is_the_status(version: str) -> None:
+    async def test() -> None:
+        async with endpoint() as it:
+            assert parts(await it.ask(get(version=version))) == (200, b'{"epoch": 3}\n')
+            it.ok = False
+            assert parts(await it.ask(get(version=version)))[0] == 503
+
+    asyncio.run(test())
+
+
+def test_head_and_options_as_load_balancers_ask() -> None:
+    async def test() -> None:
+        async with endpoint() as it:
+            assert parts(await it.ask(get(method="HEAD"))) == (200, b"")
+            assert parts(await it.ask(get(method="OPTIONS")))[0] == 200
+            assert parts(await it.ask(get("/-/master?x=1")))[0] == 200
+            bare = await it.ask(b"GET /-/master HTTP/1.0\r\n\r\n")
+            assert parts(bare)[0] == 200
+
+    asyncio.run(test())
+
+
+def test_other_paths_and_methods_are_explained() -> None:
+    async def test() -> None:
+        async with endpoint() as it:
+            status, body = parts(await it.ask(get("/")))
+            assert status == 404
+            assert json.loads(body)["paths"] == ["/-/master"]
+            answer = await it.ask(get(method="DELETE"))
+            assert parts(answer)[0] == 405
+            assert b"allow: GET, HEAD, OPTIONS" in answer.lower().replace(
+                b"get, head, options", b"GET, HEAD, OPTIONS"
+            )
+
+    asyncio.run(test())
+
+
+def test_a_connection_serves_several_requests() -> None:
+    async def test() -> None:
+        async with endpoint() as it:
+            one = b"GET /-/master HTTP/1.1\r\nHost: b\r\n\r\n"
+            answers = await it.ask(one + one + get(version="1.1"))
+            assert answers.count(b"HTTP/1.1 200") == 3
+
+    asyncio.run(test())
+
+
+def test_a_head_without_end_is_refused() -> None:
+    async def test() -> None:
+        async with endpoint() as it:
+            answer = await it.ask(b"GET /-/master HTTP/1.1\r\nX: " + b"x" * (2 * HEAD_BYTES_MAX))
+            assert parts(answer)[0] == 431
+            assert not it.server.connections
+
+    asyncio.run(test())
+
+
+def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_server, "IDLE_S", 0.05)
+
+    async def test() -> None:
+        async with endpoint() as it:
+            assert await it.ask(b"GET /") == b""
+
+    asyncio.run(test())
+
+
+def test_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_server, "CONNECTIONS_MAX", 2)
+    assert CONNECTIONS_MAX > 2
+
+    async def test() -> None:
+        async with endpoint() as it:
+            writers = []
+            for _ in range(2):
+                reader, writer = await asyncio.open_connection("127.0.0.1", it.port)
+                writer.write(b"GET /-/master HTTP/1.1\r\nHost: b\r\n\r\n")
+                writers.append(writer)
+                assert await reader.readuntil(b"}") != b""
+            assert await it.ask(get()) == b""
+            for writer in writers:
+                writer.close()
+
+    asyncio.run(test())
+
+
+def test_a_port_in_use_is_an_error() -> None:
+    async def test() -> None:
+        async with endpoint() as it:
+            with pytest.raises(PortInUse, match="healthListenPort"):
+                HealthServer({}).start("127.0.0.1", it.port, origin="healthListenPort")
+
+    asyncio.run(test())
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as made:
+        yield made
+
+
+garbage = st.binary(max_size=60) | st.sampled_from(
+    [b"\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", get()[:-9]]
+)
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(data=garbage)
+def test_what_is_not_http_ends_its_own_connection_only(runner: asyncio.Runner, data: bytes) -> None:
+    async def test() -> None:
+        async with endpoint() as it:
+            reader, writer = await asyncio.open_connection("127.0.0.1", it.port)
+            writer.write(data)
+            writer.write_eof()
+            with contextlib.suppress(ConnectionResetError):
+                await reader.read()
+            writer.close()
+            assert parts(await it.ask(get()))[0] == 200
+
+    runner.run(test())
