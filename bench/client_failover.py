@@ -105,7 +105,7 @@ class Running:
             "send",
             namesrv,
             self._topic,
-            kind="sync",
+            kind="ordered" if pair.ordered else "sync",
             until=self._stop,
             pause_ms=PAUSE_MS,
             timeout_ms=SEND_TIMEOUT_MS,

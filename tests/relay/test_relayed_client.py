@@ -115,6 +115,26 @@ def test_a_heartbeat_without_subscriptions_does_not_replace_one_with_them() -> N
     assert popped(side.core.to_master)[0].body == b'{"whole":1}'
 
 
+def test_what_was_unregistered_is_not_registered_again() -> None:
+    side = Side()
+    side.core.master_connected()
+    side.ask(Code.HEART_BEAT, 1, body=b"two groups")
+    side.ask(Code.UNREGISTER_CLIENT, 2)
+    side.answer(1), side.answer(2)
+    side.at_client(), side.at_master()
+    side.core.master_lost()
+    side.core.master_connected()
+    assert side.at_master() == [1, 2]
+    side.answer(1), side.answer(2)
+    assert side.at_client() == []
+    side.ask(Code.HEART_BEAT, 3, body=b"one group")
+    side.answer(3)
+    side.at_master()
+    side.core.master_lost()
+    side.core.master_connected()
+    assert side.at_master() == [3]
+
+
 def test_an_unanswered_request_is_repeated_at_the_new_master_or_refused() -> None:
     side = Side()
     side.core.master_connected()

@@ -77,6 +77,8 @@ REPEATED = frozenset(
 
 CLIENT_BYTES_MAX = 64 * 1024 * 1024
 """Requests of one client without an answer."""
+UNREGISTERED_MAX = 100
+"""Requests to unregister that are repeated after a heartbeat."""
 HEARTBEAT_BYTES_MAX = 1024 * 1024
 _WITHOUT_SUBSCRIPTIONS = b'"withoutSub":true'
 """In a heartbeat that repeats only the fingerprint of the subscriptions (RIP-47)."""
@@ -133,6 +135,8 @@ class RelayedClient:
         self._asked: set[int] = set()
         """Opaques of the requests of the present master that the client has not answered."""
         self._heartbeat: bytes | None = None
+        self._unregistered: list[bytes] = []
+        """What the client has unregistered since its last heartbeat, which still names it."""
         self._bytes = 0
         """Bytes of requests without an answer, and of waiting one-way requests."""
         self.waiting = 0
@@ -180,6 +184,8 @@ class RelayedClient:
             return False
         if head.code == Code.HEART_BEAT:
             self._remember(frame)
+        elif head.code == Code.UNREGISTER_CLIENT and len(self._unregistered) < UNREGISTERED_MAX:
+            self._unregistered.append(bytes(frame))
         request = RelayedRequest(head.code, frame, now, self.connected)
         if head.flag & FLAG_ONEWAY:
             if not self.connected:
@@ -198,6 +204,7 @@ class RelayedClient:
             data = bytes(frame)
             if self._heartbeat is None or _WITHOUT_SUBSCRIPTIONS not in data:
                 self._heartbeat = data
+                self._unregistered.clear()
 
     # From the master --------------------------------------------------------------------------
 
@@ -252,8 +259,8 @@ class RelayedClient:
     def master_connected(self) -> None:
         """Send what waits to a new master: first the heartbeat, then the requests in order."""
         self.connected = True
-        if self._heartbeat is not None:
-            self.to_master.append(self._heartbeat)  # its second answer is dropped
+        if self._heartbeat is not None:  # second answers to these are dropped
+            self.to_master += (self._heartbeat, *self._unregistered)
         self.send_waiting()
 
     def send_waiting(self) -> None:

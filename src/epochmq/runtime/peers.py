@@ -11,6 +11,7 @@ from epochmq.base.errors import NotReachable, Refused
 from epochmq.model.host import BadAddress, parse_addr
 from epochmq.runtime.address_map import NO_MAP, AddressMap, mapped
 from epochmq.runtime.bounds import Budget
+from epochmq.runtime.clock import steady_ns
 from epochmq.runtime.connection import Connection
 from epochmq.runtime.listen import tune
 from epochmq.runtime.turn import turn_of
@@ -154,6 +155,11 @@ class Peer:
     @property
     def session(self) -> Session:
         return self._connection.session
+
+    @property
+    def silent_ms(self) -> int:
+        """How long no byte was received."""
+        return steady_ns() // 1_000_000 - self._connection.heard_ms
 
     async def invoke(self, command: Command, timeout_ms: int) -> Command:
         """Send a request and return its response, whatever the response code.

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio.instance import Instance
@@ -41,6 +42,12 @@ class Pulled:
     min_offset: int
     max_offset: int
     suggested_broker_id: int
+
+
+def min_offset_of(queue: MessageQueue) -> Command:
+    """Return the request for the first offset of `queue`; every broker answers it at once."""
+    header = offsets.GetMinOffsetHeader(topic=queue.topic, queueId=max(0, queue.queue_id))
+    return request(RequestCode.GET_MIN_OFFSET, header)
 
 
 class BrokerCalls:
@@ -100,7 +107,8 @@ class BrokerCalls:
             bname=queue.broker_name,
         )
         command = request(RequestCode.PULL_MESSAGE, header)
-        answer = await self._instance.call(address, command, PULL_TIMEOUT_MS)
+        with self._instance.held_requests.at(address, partial(min_offset_of, queue)):
+            answer = await self._instance.call(address, command, PULL_TIMEOUT_MS)
         return _pulled(answer, offset, queue.broker_name, replica)
 
     async def committed(self, queue: MessageQueue) -> int | None:
@@ -130,8 +138,7 @@ class BrokerCalls:
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """Return the first offset of `queue` that can be read."""
-        header = offsets.GetMinOffsetHeader(topic=queue.topic, queueId=queue.queue_id)
-        return await self._offset(queue, request(RequestCode.GET_MIN_OFFSET, header))
+        return await self._offset(queue, min_offset_of(queue))
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """Return the offset behind the last message of `queue`."""

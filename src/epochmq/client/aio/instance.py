@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.base.task_set import TaskSet
+from epochmq.client.aio.held_requests import HeldRequests
 from epochmq.client.aio.name_servers import NameServers
 from epochmq.client.core.route_cache import RouteCache, route_of_new_topic
 from epochmq.model.message_id import UniqIds
@@ -75,6 +76,7 @@ class Instance:
             tls=tls or outgoing_tls.get(),
             addresses=current_address_map(),
         )
+        self.held_requests = HeldRequests(self.peers)
         self.name_servers = NameServers(namesrv, self.peers, self.rng, self.check_usable)
         self.routes = RouteCache()
         self._refreshing: SharedCalls[tuple[str, bool], bool] = SharedCalls()
@@ -157,6 +159,7 @@ class Instance:
         """
         self.is_closed = True
         await self._tasks.close()
+        await self.held_requests.close()
         header = UnregisterClientHeader(
             clientID=self.client_id, producerGroup=producer, consumerGroup=consumer
         )

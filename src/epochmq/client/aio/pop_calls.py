@@ -4,8 +4,10 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from epochmq.base.errors import NotReachable, Refused
+from epochmq.client.aio.broker_calls import min_offset_of
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.name_servers import checked
 from epochmq.client.core import pop_state
@@ -129,7 +131,9 @@ class PopCalls:
         )
         command = request(RequestCode.POP_MESSAGE, header)
         timeout_ms = poll_ms + POP_TIMEOUT_MS - POLL_MS
-        answer = await self._instance.call(self._address(queue.broker_name), command, timeout_ms)
+        address = self._address(queue.broker_name)
+        with self._instance.held_requests.at(address, partial(min_offset_of, queue)):
+            answer = await self._instance.call(address, command, timeout_ms)
         status = status_of(answer.code)
         if status is None:
             raise Refused(answer.code, answer.remark or f"refused with code {answer.code}")

@@ -86,7 +86,10 @@ final class Producers {
         for (int i = 0; !Files.exists(file); i++) {
             Message message = message(options, i);
             try {
-                report(message, producer.send(message));
+                report(message, "ordered".equals(options.text("kind", "sync"))
+                    ? producer.send(message, (queues, sent, shard) ->
+                        queues.get((Integer) shard % queues.size()), i % SHARDS)
+                    : producer.send(message));
             } catch (Exception error) {
                 Json.line("event", "failed", "body", Json.shown(message.getBody()),
                     "error", String.valueOf(error));
