@@ -1,11 +1,15 @@
 """`epochmq broker`: one broker in this process until SIGTERM or Ctrl-C."""
 
 import socket
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from epochmq.admin import serving
+
+if TYPE_CHECKING:
+    from epochmq.broker.config.options import BrokerOptions
 
 IMPORTANT = (
     "namesrvAddr",
@@ -27,11 +31,23 @@ IMPORTANT = (
 )
 
 
+GROUPS_MAX = 64
+
+
 @click.command()
 @click.option("-n", "--namesrv", metavar="HOST:PORT[;...]", help="Sets namesrvAddr.")
+@click.option(
+    "--groups",
+    type=click.IntRange(1, GROUPS_MAX),
+    default=1,
+    help="Number of broker groups, each in a process of its own; see docs/OPERATING.md.",
+)
 @serving.server_options
-def command(namesrv: str | None, **given: Any) -> None:
+def command(namesrv: str | None, groups: int, **given: Any) -> None:
     """Run a broker until it is told to stop (SIGTERM or Ctrl-C).
+
+    With --groups N it runs N brokers of N groups: the second has the name and the directories of
+    the configuration with -1, and ports that are 10 higher, and so on.
 
     Options have RocketMQ's names; see --help-options or docs/OPTIONS.md.
     """
@@ -47,7 +63,36 @@ def command(namesrv: str | None, **given: Any) -> None:
     if flags.shows:
         shown = resolve(options, host_name=socket.gethostname(), host_address="")
         return serving.print_options(shown, flags, IMPORTANT)
+    if groups > 1:
+        return _run_groups(options, properties, groups, namesrv, flags)
     from epochmq.broker.server.broker_server import main as serve
     from epochmq.runtime.main import run
 
     run(serve(options), uvloop=serving.uses_uvloop(options, flags))
+
+
+def _run_groups(
+    options: "BrokerOptions",
+    properties: Mapping[str, str],
+    groups: int,
+    namesrv: str | None,
+    flags: serving.Flags,
+) -> None:
+    from epochmq.admin import broker_groups
+    from epochmq.runtime.main import run
+    from epochmq.runtime.own_host import host_name
+
+    broker_groups.check_ports(options, groups)
+    common = [] if flags.config is None else [f"--config={flags.config}"]
+    common += [f"--set={setting}" for setting in flags.settings]
+    common += [] if namesrv is None else [f"--namesrv={namesrv}"]
+    common += [f"--log-level={flags.log_level}"] if flags.log_level else []
+    if flags.uvloop is not None:
+        common.append("--uvloop" if flags.uvloop else "--no-uvloop")
+    arguments = []
+    for number in range(groups):
+        own = broker_groups.settings_of_group(options, properties, number, host_name())
+        log_file = f"{flags.log_file}-{number}" if flags.log_file and number else flags.log_file
+        more = [f"--log-file={log_file}"] if log_file else []
+        arguments.append([*common, *(f"--set={key}={value}" for key, value in own.items()), *more])
+    raise SystemExit(run(broker_groups.main(arguments)))
