@@ -3,7 +3,9 @@
 Raw requests, so that nothing of the project's own client decides what is seen.
 """
 
+import json
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -111,9 +113,20 @@ def bodies(count: int) -> list[bytes]:
     return [b"m%03d" % number for number in range(count)]
 
 
+def saved_offset(root: Path, key: str) -> int:
+    """The sum of the offsets of a group in a topic, in the broker's file."""
+    for path in root.rglob("consumerOffset.json"):
+        table = json.loads(path.read_text())["offsetTable"]
+        return sum(table.get(key, {}).values())
+    return 0
+
+
 @pytest.mark.parametrize("merge", [False, True])
 def test_in_flight_over_a_kill(merge: bool) -> None:
-    with EpochCluster(broker_config={"enablePopBufferMerge": merge}) as cluster:
+    """The group's offset is saved before the kill: else it goes back, and the messages come again
+    from the topic, beside those of the check points (INV-29)."""
+    config = {"enablePopBufferMerge": merge, "flushConsumerOffsetInterval": 1_000}
+    with EpochCluster(broker_config=config) as cluster:
         broker = cluster.broker_addr
         me = Consumer(admin.create_topic(broker, "PopKill"), "G")
         me.send(broker, *bodies(40))
@@ -125,6 +138,7 @@ def test_in_flight_over_a_kill(merge: bool) -> None:
         hidden = me.pop(broker, invisible_ms=60_000)[:1]
         for one in hidden:
             assert me.ack(broker, one, HIDE, invisibleTime=INVISIBLE_MS).code == 0
+        wait_until(lambda: saved_offset(cluster.root, "PopKill@G") == 40, 20, "the offset is saved")
         cluster.kill9_broker()
         cluster.start_broker()
         wanted = {one.body for one in [*out, *hidden]}
