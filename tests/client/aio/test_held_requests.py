@@ -60,7 +60,7 @@ async def pull(peers: Peers, held: HeldRequests, address: str) -> Command:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_requests, "CHECK_MS", 40)
-    monkeypatch.setattr(held_requests, "TIMEOUT_MS", 300)
+    monkeypatch.setattr(held_requests, "TIMEOUT_MS", 1_500)
 
 
 async def test_a_broker_that_answers_may_hold_a_request() -> None:
