@@ -29,6 +29,8 @@ MEMBERS_MS = 2_000
 """How often the name servers are asked for the brokers."""
 MEMBERS_AGAIN_MS = 200
 """The same, while they list none."""
+EMPTY_SAID = 10
+"""After so many empty answers the log says so; brokers may register a moment later."""
 MEMBERS_TIMEOUT_MS = 1_000
 HOLD_MS = 5_000
 """How long a broker holds a request while its state does not change."""
@@ -90,6 +92,7 @@ class MasterWatch:
     # The brokers of the group -----------------------------------------------------------------
 
     async def _list_members(self) -> None:
+        empty = 0
         while True:
             found: set[str] = set()
             answered = 0
@@ -100,9 +103,13 @@ class MasterWatch:
                     self._say(server, "")
                 except EpochError as error:
                     self._say(server, f"name server {server} lists no brokers: {error}")
-            if answered and not found:
-                self._say("", f"no name server lists brokers of group {self.group} in cluster"
-                          f" {self._cluster}; is its name right?")  # fmt: skip
+            empty = empty + 1 if answered and not found else 0
+            if empty >= EMPTY_SAID:
+                self._say(
+                    "",
+                    f"no name server lists brokers of group {self.group} in cluster"
+                    f" {self._cluster}; is its name right?",
+                )
             elif found:
                 self._say("", "")
                 self._watch_also(sorted(found))
