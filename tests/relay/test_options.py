@@ -1,7 +1,7 @@
 import pytest
 
 from epochmq.base.errors import ConfigError
-from epochmq.relay.options import RelayedGroup, load_options, split_addresses
+from epochmq.relay.options import RelayedGroup, load_options
 
 GOOD = {"relayGroups": "broker-a:11911", "namesrvAddr": "127.0.0.1:9876"}
 
@@ -33,7 +33,3 @@ def test_groups_and_their_ports() -> None:
 def test_what_is_wrong_is_said(properties: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         load_options(properties)
-
-
-def test_addresses_are_split() -> None:
-    assert split_addresses(" a:1 ;; b:2;") == ["a:1", "b:2"]

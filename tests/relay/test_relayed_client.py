@@ -145,7 +145,6 @@ def test_an_unanswered_request_is_repeated_at_the_new_master_or_refused() -> Non
     assert side.at_client() == [(1, ResponseCode.SERVICE_NOT_AVAILABLE)]
     side.core.master_connected()
     assert side.at_master() == [0, 2]
-    assert side.core.repeated == 2
 
 
 def test_sends_are_not_repeated_if_the_operator_says_so() -> None:

@@ -28,6 +28,8 @@ STARTED_S = 5.0
 """A process that fails sooner after its first start has a fault that a restart does not mend."""
 RESTART_MS, RESTART_MS_MAX = 1_000, 30_000
 """Pause before a process that ended is started again; it doubles up to the second value."""
+STEADY_S = 60.0
+"""After a process ran for so long, the next pause is the first one again."""
 KILL_S = 60.0
 """A process that has not stopped after this time is killed."""
 _PATHS = ("storePathCommitLog", "storePathEpochFile", "storePathBrokerIdentity")
@@ -44,9 +46,6 @@ def settings_of_group(
         properties: the same as text, as far as they are set.
         number: 0 is the group of the configuration itself, which differs in nothing.
         host_name: the name of a broker without brokerName.
-
-    Raises:
-        ConfigError: the ports are not usable.
     """
     if not number:
         return {}
@@ -93,11 +92,10 @@ def check_ports(options: BrokerOptions, groups: int) -> None:
 
 @dataclass(slots=True)
 class GroupProcess:
-    """One group's process, and how often it was started."""
+    """One group's process."""
 
     number: int
     arguments: list[str]
-    starts: int = 0
     process: asyncio.subprocess.Process | None = None
 
 
@@ -125,6 +123,7 @@ class GroupSupervisor:
 
     async def _run(self, group: GroupProcess, stop: StopSignal) -> None:
         loop = asyncio.get_running_loop()
+        is_first, failures = True, 0
 
         def is_stopping() -> bool:
             return stop.asked
@@ -135,17 +134,19 @@ class GroupSupervisor:
             process = group.process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "epochmq", "broker", *group.arguments, start_new_session=True
             )
-            group.starts += 1
             if is_stopping():
                 _signal(group, signal.SIGTERM)
             code = await process.wait()
             if is_stopping():
                 return
-            if code > 0 and group.starts == 1 and loop.time() - started_s < STARTED_S:
+            ran_s = loop.time() - started_s
+            if code > 0 and is_first and ran_s < STARTED_S:
                 self.exit_code = code
                 stop.ask(f"group {group.number} ended with code {code}")
                 return
-            pause_ms = backoff_ms(group.starts - 1, RESTART_MS, RESTART_MS_MAX)
+            is_first, failures = False, 0 if ran_s >= STEADY_S else failures
+            pause_ms = backoff_ms(failures, RESTART_MS, RESTART_MS_MAX)
+            failures += 1
             log.error(
                 "group %d ended with code %d; it is started again in %d ms",
                 group.number,

@@ -52,6 +52,11 @@ def parse_addr(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def split_addresses(text: str) -> tuple[str, ...]:
+    """Return the addresses of "host:port;host:port", each once."""
+    return tuple(dict.fromkeys(part.strip() for part in text.split(";") if part.strip()))
+
+
 def format_addr(host: str, port: int) -> str:
     """Return `host:port`, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -140,6 +140,7 @@ class MasterWatch:
     def _watch_only(self, addresses: Sequence[str]) -> None:
         for gone in [address for address in self._watched if address not in addresses]:
             self._watched.pop(gone).cancel()
+            self._said.pop(gone, None)
             self._note(self.tracker.lost(gone))
         for address in addresses:
             if address not in self._watched:

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from epochmq.base import limits
 from epochmq.base.errors import ConfigError
 from epochmq.base.options import PATH, load, option
-from epochmq.model.host import BadAddress, parse_addr
+from epochmq.model.host import BadAddress, parse_addr, split_addresses
 from epochmq.runtime.tls import TlsOptions
 
 T = TypeVar("T")
@@ -135,8 +135,3 @@ def load_options(
     assert isinstance(options, RelayOptions)
     options.check()
     return options
-
-
-def split_addresses(text: str) -> list[str]:
-    """Return the addresses of 'host:port;host:port'."""
-    return [address for part in text.split(";") if (address := part.strip())]

@@ -9,9 +9,9 @@ from epochmq.base import limits
 from epochmq.base.errors import NotReachable
 from epochmq.base.ports import Clock
 from epochmq.base.task_set import TaskSet
-from epochmq.model.host import parse_addr
+from epochmq.model.host import parse_addr, split_addresses
 from epochmq.relay.master_watch import MasterWatch
-from epochmq.relay.options import RelayedGroup, RelayOptions, split_addresses
+from epochmq.relay.options import RelayedGroup, RelayOptions
 from epochmq.relay.relayed_client import HeldBytes, RelayedClient
 from epochmq.relay.relayed_frames import whole_frame
 from epochmq.runtime.bounds import Bounds, Budget

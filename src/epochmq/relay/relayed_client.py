@@ -141,8 +141,6 @@ class RelayedClient:
         """Bytes of requests without an answer, and of waiting one-way requests."""
         self.waiting = 0
         """Requests that wait for a master."""
-        self.repeated = 0
-        """Requests that were sent to more than one master."""
 
     # From the client --------------------------------------------------------------------------
 
@@ -291,7 +289,6 @@ class RelayedClient:
             if self._may_repeat(request):
                 request.sent = False
                 self.waiting += 1
-                self.repeated += 1
             else:
                 refused.append(opaque)
         self._refuse(refused, "the master was lost before it answered; the outcome is unknown")

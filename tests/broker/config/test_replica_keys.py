@@ -5,7 +5,7 @@ import pytest
 from epochmq.base.errors import ConfigError
 from epochmq.base.limits import HA_BATCH_BYTES_MAX
 from epochmq.broker.config.options import BrokerOptions, load_options
-from epochmq.broker.config.replica_keys import addresses
+from epochmq.model.host import split_addresses
 
 CONTROLLERS = "127.0.0.1:9878;127.0.0.1:9868"
 
@@ -49,7 +49,7 @@ def test_a_broker_in_controller_mode_may_say_any_role() -> None:
         controllerDeployedStandAlone="true",
     )
     assert options.enable_controller_mode
-    assert addresses(options.controller_addr) == ("127.0.0.1:9878", "127.0.0.1:9868")
+    assert split_addresses(options.controller_addr) == ("127.0.0.1:9878", "127.0.0.1:9868")
 
 
 @pytest.mark.parametrize(
@@ -86,4 +86,4 @@ def test_a_plain_slave_is_accepted() -> None:
 
 
 def test_addresses_are_kept_once_in_order() -> None:
-    assert addresses(" b:1 ;a:2;b:1;;") == ("b:1", "a:2")
+    assert split_addresses(" b:1 ;a:2;b:1;;") == ("b:1", "a:2")

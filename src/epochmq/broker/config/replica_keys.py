@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from epochmq.base.limits import HA_BATCH_BYTES_MAX
 from epochmq.base.options import option
 from epochmq.base.unbounded import LONG_MAX
+from epochmq.model.host import split_addresses
 
 _HOUR_MS = 3_600_000
 _INT_MAX = 2**31 - 1
@@ -169,18 +170,13 @@ class ReplicaKeys:
     )
 
 
-def addresses(text: str) -> tuple[str, ...]:
-    """Return the parts of a ';'-separated list, each once."""
-    return tuple(dict.fromkeys(part.strip() for part in text.split(";") if part.strip()))
-
-
 def replica_problems(keys: ReplicaKeys, broker_id: int) -> list[str]:
     """Return the problems of the values taken together."""
     problems = []
     if keys.in_sync_replicas < keys.min_in_sync_replicas and keys.enable_auto_in_sync_replicas:
         problems.append("option 'inSyncReplicas' must not be less than 'minInSyncReplicas'")
     if keys.enable_controller_mode:
-        found = addresses(keys.controller_addr)
+        found = split_addresses(keys.controller_addr)
         if not found:
             problems.append("option 'enableControllerMode' needs 'controllerAddr'")
         if keys.fetch_controller_addr_by_dns_lookup and len(found) > 1:

@@ -12,7 +12,6 @@ from typing import Any
 from epochmq.base.errors import EnvironmentFault, EpochError
 from epochmq.base.task_set import TaskSet
 from epochmq.broker.config.options import BrokerOptions
-from epochmq.broker.config.replica_keys import addresses
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.acting_master import (
     Act,
@@ -29,6 +28,7 @@ from epochmq.broker.group.acting_master import (
     Return,
 )
 from epochmq.broker.serving.roles import ROLES
+from epochmq.model.host import split_addresses
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.tls import client_tls
 from epochmq.wire.codes import ResponseCode
@@ -68,7 +68,7 @@ class ActingService:
         take: Callable[[Act | Cease | Return | FetchProgress], None],
     ) -> None:
         options = node.options
-        servers = addresses(options.namesrv_addr)
+        servers = split_addresses(options.namesrv_addr)
         self.core = Acting(acting_options(options, node.address), servers, node.clock.now_ms())
         self._node = node
         self._register = register

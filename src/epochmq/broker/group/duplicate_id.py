@@ -11,7 +11,7 @@ import asyncio
 from epochmq.base.errors import ConfigError, EpochError
 from epochmq.base.java_properties import parse_properties
 from epochmq.broker.config.options import BrokerOptions
-from epochmq.broker.config.replica_keys import addresses
+from epochmq.model.host import split_addresses
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.tls import client_tls
 from epochmq.wire.bodies.body import decode_answer
@@ -86,7 +86,7 @@ async def check_id(options: BrokerOptions, address: str) -> None:
     own = (options.broker_cluster_name, options.broker_name, options.broker_id)
     peers = Peers(connect_timeout_ms=TIMEOUT_MS, tls=client_tls(options))
     try:
-        servers = addresses(options.namesrv_addr)
+        servers = split_addresses(options.namesrv_addr)
         answers = await asyncio.gather(*(_ask(peers, at, who_is_registered()) for at in servers))
         found = {registered(answer, own) for answer in answers if answer is not None}
         for other in sorted(at for at in found if at is not None and at != address):

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from epochmq.base.options import describe
 from epochmq.broker.config.options import BrokerOptions
-from epochmq.broker.config.replica_keys import ReplicaKeys, addresses
+from epochmq.broker.config.replica_keys import ReplicaKeys
+from epochmq.model.host import split_addresses
 from epochmq.replication.options import ReplicationOptions
 from epochmq.runtime.config_text import file_below_root
 from epochmq.store.epochs import FILE as EPOCH_FILE
@@ -109,7 +110,7 @@ def membership_options(
         broker=options.broker_name,
         address=address,
         ha_address=ha_address,
-        controllers=addresses(options.controller_addr),
+        controllers=split_addresses(options.controller_addr),
         heartbeat_ms=options.broker_heartbeat_interval,
         heartbeat_timeout_ms=options.send_heartbeat_timeout_millis,
         dead_after_ms=options.controller_heart_beat_timeout_mills,

@@ -11,7 +11,6 @@ from epochmq.base.errors import EnvironmentFault, OurBug
 from epochmq.base.ports import Clock, Disk
 from epochmq.broker.config.options import BrokerOptions, reach_warnings, resolve
 from epochmq.broker.config.overrides import apply_overrides
-from epochmq.broker.config.replica_keys import addresses
 from epochmq.broker.config.store_keys import log_dir, store_options
 from epochmq.broker.consume.client_tables import SCAN_MS
 from epochmq.broker.consume.route_book import RouteBook
@@ -34,7 +33,7 @@ from epochmq.broker.state.metadata_journal import TableJournal
 from epochmq.broker.state.saved_files import SavedTable, load_table, save_dirty
 from epochmq.broker.state.table_writer import TableWriter
 from epochmq.broker.state.topic_table import TopicTable, Wishes, system_topics
-from epochmq.model.host import pack
+from epochmq.model.host import pack, split_addresses
 from epochmq.model.saved_file import report_replaced
 from epochmq.runtime.blocking import BlockingThread
 from epochmq.runtime.bounds import Bounds
@@ -184,7 +183,7 @@ class Broker:
         self.routes = RouteWatch(
             RouteBook(options.load_balance_poll_name_server_interval),
             Peers(tls=client_tls(options)),
-            list(addresses(options.namesrv_addr)),
+            list(split_addresses(options.namesrv_addr)),
             self._clock,
         )
 
@@ -267,7 +266,7 @@ class Broker:
     def _open_ways_out(self) -> None:
         """Create the escape bridge, the scrub service, and the fetcher of remote messages."""
         node, options = self.node, self.options
-        servers = addresses(options.namesrv_addr)
+        servers = split_addresses(options.namesrv_addr)
         self.escape = EscapeService(node, Peers(tls=client_tls(options)), servers)
         self.scrub = ScrubService(node, Peers(tls=client_tls(options)), servers, self._clock)
         self.remote_fetch = RemoteMessages(Peers(tls=client_tls(options)), servers, self._clock)
