@@ -65,7 +65,7 @@ def test_taken_ports_and_stores_are_named(tmp_path: Path) -> None:
         port = str(holder.getsockname()[1])
         code, _, said = shell.run("broker", "--set", f"listenPort={port}")
         assert code == 1
-        assert f"port is taken by process {os.getpid()}" in said
+        assert f"it is taken by process {os.getpid()}" in said
         settings = ("--set", "listenPort=0", "--set", "fastListenPort=-1")
         running = shell.start("broker", *settings)
         read_until(running, "ready on 127.0.0.1:")

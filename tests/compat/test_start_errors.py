@@ -181,8 +181,8 @@ def taken() -> Iterator[int]:
 
 
 def check_port_taken(argv: Sequence[str | Path], port: int, option: str = "listenPort") -> None:
-    holder = f"the port is taken by process {os.getpid()} ("
-    fails(argv, FAILED, f"cannot listen on 127.0.0.1:{port}: {holder}", f"another {option}")
+    where = f"cannot listen on 127.0.0.1:{port}: the port is taken"
+    fails(argv, FAILED, where, f"another {option}", f"it is taken by process {os.getpid()} (")
 
 
 @pytest.mark.parametrize("step", [0, 2], ids=["main port", "fast port"])

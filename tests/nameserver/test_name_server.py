@@ -152,7 +152,7 @@ async def test_a_stop_may_come_in_the_middle_of_a_notice(tmp_path: Path) -> None
 
 async def test_start_up_faults_are_one_clear_line(tmp_path: Path) -> None:
     async with running(tmp_path) as (server, _):
-        with pytest.raises(PortInUse, match="by process"):
+        with pytest.raises(PortInUse, match="the port is taken"):
             await NameServer(options(tmp_path, listen_port=server.port)).start()
     (tmp_path / "conf/kv.json").write_text("{")
     with pytest.raises(StoreDamaged, match=r"kv\.json"):

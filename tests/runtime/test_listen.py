@@ -1,11 +1,13 @@
 import errno
+import os
 import socket
+from collections.abc import Iterator
 
 import pytest
 
 from epochmq.base.errors import EnvironmentFault, PortInUse
 from epochmq.runtime import listen as module
-from epochmq.runtime.listen import listen
+from epochmq.runtime.listen import listen, name_holder
 
 
 def test_it_listens_with_the_options_that_accepted_sockets_inherit() -> None:
@@ -20,21 +22,33 @@ def test_it_listens_with_the_options_that_accepted_sockets_inherit() -> None:
                 assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
 
 
-def test_a_taken_port_names_its_holder_and_what_to_do() -> None:
-    with listen("127.0.0.1", 0) as sock:
-        port = sock.getsockname()[1]
+@pytest.fixture
+def port_in_use(monkeypatch: pytest.MonkeyPatch) -> Iterator[PortInUse]:
+    """The error of a port that this process listens on; /proc is not read for it."""
+    with listen("127.0.0.1", 0) as sock, monkeypatch.context() as patched:
+        patched.setattr(module, "describe_holder", None)
         with pytest.raises(PortInUse) as error:
-            listen("127.0.0.1", port)
-        text = str(error.value)
-        assert f"127.0.0.1:{port}" in text
-        assert "by process " in text
-        assert "listenPort" in text
+            listen("127.0.0.1", sock.getsockname()[1])
+        patched.undo()
+        yield error.value
 
 
-def test_a_taken_port_of_an_unknown_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_taken_port_says_what_to_do_and_names_its_holder(port_in_use: PortInUse) -> None:
+    text = str(port_in_use)
+    assert f"127.0.0.1:{port_in_use.port}" in text
+    assert "another listenPort" in text
+    assert name_holder(port_in_use).startswith(f"{text}; it is taken by process {os.getpid()} (")
+
+
+def test_a_taken_port_of_an_unknown_holder(
+    port_in_use: PortInUse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "describe_holder", lambda port: "")
-    with listen("127.0.0.1", 0) as sock, pytest.raises(PortInUse, match="is taken;"):
-        listen("127.0.0.1", sock.getsockname()[1])
+    assert name_holder(port_in_use) == str(port_in_use)
+
+
+def test_an_error_about_several_ports_has_no_holder() -> None:
+    assert name_holder(PortInUse("no free block")) == "no free block"
 
 
 def test_an_address_of_another_machine() -> None:

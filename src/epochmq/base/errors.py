@@ -75,7 +75,11 @@ class StoreDamaged(EnvironmentFault):
 
 
 class PortInUse(EnvironmentFault):
-    """Another process listens on the port."""
+    """Another process listens on `port`; 0 means that the error is about several ports."""
+
+    def __init__(self, text: str, port: int = 0) -> None:
+        super().__init__(text)
+        self.port = port
 
 
 class NotReachable(EnvironmentFault):

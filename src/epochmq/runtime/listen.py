@@ -30,6 +30,15 @@ def describe_holder(port: int, proc: str = "/proc") -> str:
     return ""
 
 
+def name_holder(error: PortInUse) -> str:
+    """Return the error's text, with the process that uses the port if it is known.
+
+    Reads the descriptors of all processes, which can take a second: not for an event loop.
+    """
+    holder = describe_holder(error.port) if error.port else ""
+    return f"{error}; it is taken by {holder}" if holder else str(error)
+
+
 def _listening_inodes(port: int, proc: str) -> set[str]:
     """Return the inodes of sockets that listen on `port`; net/tcp has sl local rem st ... inode."""
     found: set[str] = set()
@@ -88,8 +97,8 @@ def listen(
 ) -> socket.socket:
     """Return a bound, listening, non-blocking socket; port 0 means any free port.
 
-    `origin` is the option that sets the port, for the error text. Raises `PortInUse`, which names
-    the process that holds the port if it is known, otherwise `EnvironmentFault`.
+    `origin` is the option that sets the port, for the error text. Raises `PortInUse`, otherwise
+    `EnvironmentFault`. `name_holder` tells which process uses the port.
     """
     family, address = resolve(host, port)
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -142,11 +151,8 @@ def resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]
 def _explain(error: OSError, host: str, port: int, origin: str) -> EnvironmentFault:
     where = f"cannot listen on {host}:{port}"
     if error.errno == errno.EADDRINUSE:
-        holder = describe_holder(port)
-        return PortInUse(
-            f"{where}: the port is taken{f' by {holder}' if holder else ''}; "
-            f"stop that process or set another {origin}"
-        )
+        text = f"the port is taken; stop the process that uses it or set another {origin}"
+        return PortInUse(f"{where}: {text}", port)
     if error.errno == errno.EACCES:
         return EnvironmentFault(f"{where}: not allowed; ports below 1024 need privileges")
     if error.errno == errno.EADDRNOTAVAIL:

@@ -112,8 +112,8 @@ class RemotingServer:
     ) -> int:
         """Listen and serve; return the port, which the system chooses when `port` is 0.
 
-        `origin` is the option that sets the port, for the error text. Raises `PortInUse`, which
-        names the process that holds the port if it is known, otherwise `EnvironmentFault`.
+        `origin` is the option that sets the port, for the error text. Raises `PortInUse`,
+        otherwise `EnvironmentFault`.
         """
         loop = asyncio.get_running_loop()
         sock = listen(host, port, self.bounds.backlog, origin=origin)

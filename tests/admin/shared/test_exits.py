@@ -1,5 +1,6 @@
 """Which error ends in which exit code, and what is said."""
 
+import os
 import subprocess
 import sys
 
@@ -16,6 +17,7 @@ from epochmq.base.errors import (
     Refused,
     UsageError,
 )
+from epochmq.runtime.listen import listen
 from epochmq.wire.codes import ResponseCode
 
 
@@ -42,6 +44,9 @@ def test_every_error_has_its_code(error: BaseException, code: int) -> None:
 
 def test_what_users_are_told() -> None:
     assert exits.explain(EpochError("the port is taken")) == "the port is taken"
+    with listen("127.0.0.1", 0) as sock:
+        said = exits.explain(PortInUse("the port is taken", sock.getsockname()[1]))
+    assert said.startswith(f"the port is taken; it is taken by process {os.getpid()} (")
     assert exits.explain(Refused(14, "no permission")) == "refused: no permission (code 14)"
     assert exits.explain(FileNotFoundError(2, "No such file", "x")) == "x: No such file"
     for bug in (KeyError("x"), OurBug("offsets crossed")):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from epochmq.base.errors import ConfigError, EnvironmentFault, PortInUse
 from epochmq.broker.config.container_options import ContainerOptions
 from epochmq.broker.server.container_broker import InnerBrokerId
 from epochmq.broker.server.container_service import CHANGES_MAX, Container
+from epochmq.runtime import listen
 from epochmq.runtime.logging_setup import ScrubbingFormatter
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import Command
@@ -126,6 +128,24 @@ async def test_whoever_fails_fails_alone(files: Files, caplog: pytest.LogCapture
         client = await RawClient.connect(port)
         assert (await client.ask(send(b"m", topic="T"))).code == 0
         await client.close()
+
+
+async def test_a_taken_port_is_looked_up_beside_the_event_loop(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def look_up(port: int) -> str:
+        threads.append(threading.get_ident())
+        return "process 4711 (java)"
+
+    monkeypatch.setattr(listen, "describe_holder", look_up)
+    async with container(files, files.write("a")) as running:
+        held = files.write("held", listenPort=running.port)
+        said = await ask(running.port, Code.ADD_BROKER, {"configPath": held})
+        assert (said.remark or "").endswith("it is taken by process 4711 (java)")
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
 
 
 async def test_one_whose_stop_fails_is_gone_and_may_be_added_again(files: Files) -> None:

@@ -18,6 +18,7 @@ from epochmq.base.errors import (
     NotFound,
     NotReachable,
     OurBug,
+    PortInUse,
     Refused,
     UsageError,
 )
@@ -69,6 +70,10 @@ def explain(error: BaseException) -> str:
     """Return the error message for users: one line, or one for each configuration error."""
     if isinstance(error, Refused):
         return f"refused: {error.remark} (code {error.code})"
+    if isinstance(error, PortInUse):
+        from epochmq.runtime.listen import name_holder  # an import that `--help` does not need
+
+        return name_holder(error)
     if isinstance(error, EpochError) and not isinstance(error, OurBug) and str(error):
         return str(error)
     if isinstance(error, OSError) and error.strerror:

@@ -15,7 +15,14 @@ from typing import Any
 import msgspec
 
 from epochmq.base import limits
-from epochmq.base.errors import ConfigError, EnvironmentFault, EpochError, OurBug, Refused
+from epochmq.base.errors import (
+    ConfigError,
+    EnvironmentFault,
+    EpochError,
+    OurBug,
+    PortInUse,
+    Refused,
+)
 from epochmq.base.java_properties import parse_properties
 from epochmq.base.options import change, describe, render_properties
 from epochmq.broker.config.container_options import ContainerOptions, parts
@@ -37,6 +44,7 @@ from epochmq.model.data_version import DataVersion
 from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.config_text import read_properties, real_paths
+from epochmq.runtime.listen import name_holder
 from epochmq.runtime.logging_setup import open_own_file, spoken_of
 from epochmq.runtime.process import server_process
 from epochmq.runtime.server import RemotingServer
@@ -206,7 +214,10 @@ class Container:
     async def _start(self, identity: InnerBrokerId, options: BrokerOptions) -> Broker:
         spoken_of.set(str(identity))
         broker = Broker(options, label=str(identity))
-        await broker.start()
+        try:
+            await broker.start()
+        except PortInUse as error:
+            raise PortInUse(await asyncio.to_thread(name_holder, error)) from None
         broker.escape.neighbours = ContainerNeighbours(broker.node, self._nodes)
         return broker
 
