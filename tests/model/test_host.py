@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.model import host
-from epochmq.model.host import BadAddress
+from epochmq.model.host import BadAddress, host_of, is_loopback
 
 _ips = st.ip_addresses().map(str)
 _ports = st.integers(0, 65535)
@@ -59,3 +59,19 @@ def test_only_8_or_20_bytes_are_an_address(size: int) -> None:
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(BadAddress, match="host:port"):
         host.parse_addr(text)
+
+
+@pytest.mark.parametrize(
+    ("address", "answer"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("10.1", False)],
+)
+def test_is_loopback(address: str, answer: bool) -> None:
+    assert is_loopback(address) is answer
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("10.0.0.7:9876", "10.0.0.7"), ("[::1]:10911", "::1"), ("broker-a:1", "broker-a"), ("", "")],
+)
+def test_host_of(address: str, host: str) -> None:
+    assert host_of(address) == host

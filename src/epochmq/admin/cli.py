@@ -3,7 +3,7 @@
 import click
 
 from epochmq import __version__
-from epochmq.admin.shared.asking import add_options, use_tls
+from epochmq.admin.shared.asking import add_options, use_connection_options
 from epochmq.admin.shared.exits import RootGroup
 
 COMMANDS = {
@@ -19,6 +19,8 @@ COMMANDS = {
     "topic": ("epochmq.admin.nouns.noun_topic", "Create, list, show, change and delete topics."),
     "group": ("epochmq.admin.nouns.noun_group", "Consumer groups: progress, members, offsets."),
     "message": ("epochmq.admin.nouns.noun_message", "Find messages by id, key, offset or time."),
+    "user": ("epochmq.admin.nouns.noun_user", "Users: create, list, change, delete."),
+    "acl": ("epochmq.admin.nouns.noun_acl", "What users may do: allow, deny, list, delete."),
     "cluster": (
         "epochmq.admin.nouns.noun_cluster",
         "Brokers and name servers: list, health, config.",
@@ -40,7 +42,7 @@ SECTIONS = {
     "Try it": ("dev", "demo", "chaos"),
     "Messages": ("produce", "consume"),
     "Data": ("pipeline", "lake"),
-    "Administration": ("topic", "group", "message", "cluster", "top", "mqadmin"),
+    "Administration": ("topic", "group", "message", "user", "acl", "cluster", "top", "mqadmin"),
     "Servers": ("namesrv", "broker", "container", "controller", "relay", "store"),
 }
 EPILOG = """\b
@@ -69,7 +71,7 @@ cli = RootGroup(
     name="epochmq",
     help="A message broker that speaks the RocketMQ 5 remoting protocol.",
     epilog=EPILOG,
-    callback=use_tls,
+    callback=use_connection_options,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 click.option(

@@ -66,6 +66,7 @@ class _Both:
 def _read(
     properties: Mapping[str, str], *, env: Mapping[str, str], warn: Callable[[str], None]
 ) -> _Both:
+    from epochmq.auth.server_keys import server_problems
     from epochmq.controller.options import IGNORED as CONTROLLERS_IGNORED
     from epochmq.controller.options import ControllerOptions
     from epochmq.nameserver.options import IGNORED, NamesrvOptions
@@ -73,8 +74,8 @@ def _read(
     ignored = IGNORED | CONTROLLERS_IGNORED
     classes = (NamesrvOptions, ControllerOptions)
     both = _Both(*load(classes, properties, ignored=ignored, warn=warn, env=env))
-    if both.namesrv.enable_controller_in_namesrv:
-        problems = both.controller.problems()
-        if problems:
-            raise ConfigError(problems)
+    is_both = both.namesrv.enable_controller_in_namesrv
+    problems = both.controller.problems() if is_both else server_problems(both.namesrv)
+    if problems:
+        raise ConfigError(problems)
     return both

@@ -227,3 +227,11 @@ TIMELINE_MAX = 256
 
 WATCHERS_MAX = 1_000
 """Requests of replicas that one broker keeps until a table changes."""
+
+USERS_MAX = 2_000
+USER_NAME_LENGTH_MAX = 128
+PASSWORD_LENGTH_MAX = 512
+POLICY_ENTRIES_MAX = 1_000
+"""Entries in one policy of a user; a request may be compared with each of them."""
+POLICY_SOURCES_MAX = 64
+"""Source addresses in one entry."""

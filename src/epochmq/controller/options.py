@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from epochmq.auth.server_keys import ServerAuthKeys, server_problems
 from epochmq.base.errors import ConfigError
 from epochmq.base.options import PATH, load, option
 from epochmq.controller.peer_list import PeerList
@@ -57,7 +58,7 @@ KEPT_BACK = frozenset({"configBlackList", "configStorePath", "rocketmqHome"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class ControllerOptions(TlsOptions):
+class ControllerOptions(TlsOptions, ServerAuthKeys):
     """All options; those that may change at runtime are marked mutable."""
 
     controller_d_leger_group: str = option(
@@ -207,7 +208,7 @@ class ControllerOptions(TlsOptions):
 
     def problems(self) -> list[str]:
         """Return the contradictions between options, one line each."""
-        found = []
+        found = server_problems(self)
         if self.lease_millis + self.lease_skew_millis >= self.broker_timeout_millis:
             found.append("leaseMillis and leaseSkewMillis must stay below brokerTimeoutMillis")
         if 3 * self.raft_heartbeat_millis > self.election_timeout_millis:

@@ -2,7 +2,7 @@
 
 import struct
 from functools import lru_cache
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
 
 from epochmq.base.errors import UsageError
 
@@ -50,6 +50,19 @@ def parse_addr(text: str) -> tuple[str, int]:
     if not host or not (port.isascii() and port.isdigit()) or int(port[:6]) > 0xFFFF:
         raise BadAddress(f"{text!r} is not an address; write it as host:port, as 127.0.0.1:9876")
     return host, int(port)
+
+
+def host_of(address: str) -> str:
+    """Return the host of `host:port`, without brackets around an IPv6 address."""
+    return address.rpartition(":")[0].strip("[]")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach the host."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def split_addresses(text: str) -> tuple[str, ...]:

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from epochmq.auth.protected_table import protected
+from epochmq.auth.server_keys import inner_signer
 from epochmq.base import limits
 from epochmq.base.errors import EpochError, NotReachable, PeerError
 from epochmq.base.ports import Clock, Disk
 from epochmq.base.task_set import TaskSet
 from epochmq.nameserver.kv_config import KvConfig
 from epochmq.nameserver.name_server_node import NameServerNode
-from epochmq.nameserver.namesrv_request_table import handlers
+from epochmq.nameserver.namesrv_request_table import FREE, handlers
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.nameserver.registered_brokers import MinIdNotice
 from epochmq.nameserver.registration_handlers import Steps
@@ -82,7 +84,7 @@ class NameServer:
         idle_ms = options.server_channel_max_idle_time_seconds * 1000
         self._server = RemotingServer(bounds or Bounds(idle_ms=idle_ms))
         self._tls = server_tls(options)
-        self._peers = Peers(tls=client_tls(options))
+        self._peers = Peers(tls=client_tls(options), signer=inner_signer(options))
         self._kv_thread = BlockingThread("epochmq-kv")
         self._kv_waits: list[tuple[Session, Command]] = []
         self._kv_writer: asyncio.Task[None] | None = None
@@ -205,7 +207,7 @@ class _Sink(Dispatcher):
     def __init__(self, server: NameServer) -> None:
         own = handlers(server.node)
         own[int(RequestCode.GET_BROKER_RUNTIME_INFO)] = handle_process_info
-        super().__init__(own)
+        super().__init__(protected(own, server.node.options, FREE))
         self._server = server
         self._unfinished: deque[_Unfinished] = deque()
         self._held_back: dict[Session, list[RawFrame]] = {}

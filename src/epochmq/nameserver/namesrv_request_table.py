@@ -42,6 +42,27 @@ TABLE: dict[RequestCode, NodeHandler] = {
 }
 
 
+FREE = frozenset(
+    {
+        RequestCode.GET_KV_CONFIG,
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        RequestCode.GET_BROKER_CLUSTER_INFO,
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+        RequestCode.GET_KVLIST_BY_NAMESPACE,
+        RequestCode.GET_TOPICS_BY_CLUSTER,
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+        RequestCode.GET_UNIT_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+        RequestCode.QUERY_DATA_VERSION,
+        RequestCode.GET_BROKER_MEMBER_GROUP,
+        RequestCode.GET_BROKER_RUNTIME_INFO,
+    }
+)
+"""Requests that need no signature with authenticationEnabled: they read names and addresses, which
+clients need. A name server does not know the users of the brokers."""
+
+
 def handlers(node: NameServerNode) -> dict[int, Handler]:
     """Return the table for a `Dispatcher`, bound to `node`."""
     return {int(code): partial(handler, node) for code, handler in TABLE.items()}

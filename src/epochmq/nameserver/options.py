@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from epochmq.auth.server_keys import ServerAuthKeys
 from epochmq.base.options import PATH, option
 from epochmq.runtime.tls import TlsOptions
 
@@ -39,7 +40,7 @@ have no effect."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NamesrvOptions(TlsOptions):
+class NamesrvOptions(TlsOptions, ServerAuthKeys):
     """All options; those that may change at runtime are marked mutable."""
 
     listen_port: int = option(9876, "Port for brokers and clients.", low=0, high=65535)

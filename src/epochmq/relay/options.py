@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from epochmq.auth.server_keys import InnerKeys, inner_problems
 from epochmq.base import limits
 from epochmq.base.errors import ConfigError
 from epochmq.base.options import PATH, load, option
@@ -25,7 +26,7 @@ class RelayedGroup(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RelayOptions(TlsOptions):
+class RelayOptions(TlsOptions, InnerKeys):
     """All options of a relay. RocketMQ has no relay, so all names but the shared ones are ours."""
 
     relay_groups: str = option(
@@ -102,7 +103,7 @@ class RelayOptions(TlsOptions):
     def check(self) -> None:
         """Raise `ConfigError` with everything that is wrong."""
         groups = self.groups()
-        problems = []
+        problems = inner_problems(self)
         if self.broker_addrs and len(groups) > 1:
             problems.append("option 'brokerAddrs' needs a relay of one group; use namesrvAddr")
         if not self.broker_addrs and not self.namesrv_addr:

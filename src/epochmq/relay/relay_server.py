@@ -5,6 +5,7 @@ import logging
 import ssl
 from collections.abc import Sequence
 
+from epochmq.auth.server_keys import inner_signer
 from epochmq.base import limits
 from epochmq.base.errors import NotReachable
 from epochmq.base.ports import Clock
@@ -44,6 +45,7 @@ class MasterConnection:
 
     fast_port = False
     header_bytes_max = limits.ANSWER_HEADER_BYTES_MAX
+    signer = None
     unsent: Budget[Connection] | None = None
     half_frames: Budget[Connection] | None = None
 
@@ -202,7 +204,7 @@ class GroupRelay:
             group.name,
             split_addresses(options.namesrv_addr),
             split_addresses(options.broker_addrs),
-            Peers(tls=self._tls),
+            Peers(tls=self._tls, signer=inner_signer(options)),
             self._master_changed,
         )
 

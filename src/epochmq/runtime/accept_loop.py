@@ -11,8 +11,8 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 
+from epochmq.base.log_throttle import LogThrottle, also_left_out
 from epochmq.runtime.descriptors import socket_refusal
-from epochmq.runtime.log_writer import LogThrottle, also_left_out
 from epochmq.runtime.tls import ServerTls
 
 log = logging.getLogger(__name__)

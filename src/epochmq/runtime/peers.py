@@ -18,7 +18,7 @@ from epochmq.runtime.turn import turn_of
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.dispatcher import Dispatcher
-from epochmq.wire.session import FrameSink, Session
+from epochmq.wire.session import FrameSink, Session, Signer
 
 # Shared calls --------------------------------------------------------------------------------
 # One running call per key; callers of the same key wait for its outcome.
@@ -108,8 +108,15 @@ class Peer:
     unsent: Budget[Connection] | None = None
     half_frames: Budget[Connection] | None = None
 
-    def __init__(self, addr: str, requests: Requests | None, in_flight_max: int) -> None:
+    def __init__(
+        self,
+        addr: str,
+        requests: Requests | None,
+        in_flight_max: int,
+        signer: Signer | None = None,
+    ) -> None:
         self.addr = addr
+        self.signer = signer
         self.closed = asyncio.Event()
         self.on_close: list[Callable[[Peer], None]] = []
         self.sink: FrameSink = _sink_of(requests)
@@ -129,12 +136,13 @@ class Peer:
         in_flight_max: int = IN_FLIGHT_MAX,
         tls: ssl.SSLContext | None = None,
         at: str | None = None,
+        signer: Signer | None = None,
     ) -> "Peer":
         """Connect to `addr` ("host:port") within `timeout_ms`; `at` is where it is reached.
 
         Raises `NotReachable` with the reason.
         """
-        peer = cls(addr, requests, in_flight_max)
+        peer = cls(addr, requests, in_flight_max, signer)
         loop = asyncio.get_running_loop()
         shown = addr if at in (None, addr) else f"{addr} (mapped to {at})"
         try:
@@ -253,7 +261,10 @@ class Peers:
         on_close: Callable[[str], None] | None = None,
         tls: ssl.SSLContext | None = None,
         addresses: AddressMap = NO_MAP,
+        signer: Signer | None = None,
     ) -> None:
+        """Create the connections of a process; `signer` signs every request on them."""
+        self._signer = signer
         self._addresses = addresses
         self._requests = requests
         self._tls = tls
@@ -328,6 +339,7 @@ class Peers:
             in_flight_max=self._in_flight_max,
             tls=self._tls,
             at=mapped(self._addresses, addr),
+            signer=self._signer,
         )
         self._peers[addr] = peer
         peer.on_close.append(self._forget)

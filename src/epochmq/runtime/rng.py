@@ -1,4 +1,4 @@
-"""Random numbers (implementation of `base.ports.Rng`): for spreading load, never for secrets."""
+"""Random numbers (implementation of `base.ports.Rng`), which are not for secrets, and nonces."""
 
 import random
 import secrets
@@ -15,6 +15,11 @@ class RealRng:
     def randrange(self, stop: int) -> int:
         """Return a number in [0, stop); `stop` must be positive."""
         return self._random.randrange(stop)
+
+
+def new_nonce() -> bytes:
+    """Return 32 random bytes that nobody can predict."""
+    return secrets.token_bytes(32)
 
 
 def random_name() -> str:

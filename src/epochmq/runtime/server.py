@@ -12,12 +12,12 @@ from functools import partial
 from operator import attrgetter
 
 from epochmq.base import limits
+from epochmq.base.log_throttle import LogThrottle, also_left_out
 from epochmq.runtime.accept_loop import AcceptLoop
 from epochmq.runtime.bounds import Bounds, Budget, verdict
 from epochmq.runtime.clock import steady_ns
 from epochmq.runtime.connection import Connection
 from epochmq.runtime.listen import listen
-from epochmq.runtime.log_writer import LogThrottle, also_left_out
 from epochmq.runtime.signals import on_reload
 from epochmq.runtime.tls import ServerTls
 from epochmq.runtime.turn import turn_of
@@ -45,6 +45,8 @@ class _Port:
     unsent: Budget[Connection]
     half_frames: Budget[Connection]
     header_bytes_max: int = limits.HEADER_BYTES_MAX
+    signer: None = None
+    """Requests to clients are not signed."""
 
     def made(self, connection: Connection) -> str | None:
         return self.server.admit(connection)

@@ -10,9 +10,9 @@ import time
 from contextlib import suppress
 
 from epochmq.base.errors import NotReachable
+from epochmq.base.log_throttle import LogThrottle, also_left_out
 from epochmq.runtime.descriptors import socket_refusal
 from epochmq.runtime.listen import listen, tune
-from epochmq.runtime.log_writer import LogThrottle, also_left_out
 
 log = logging.getLogger(__name__)
 

@@ -175,6 +175,8 @@ class RequestCode(IntEnum):
     MASTER_STATE = 34008
     """EpochMQ only, for relays: whether the broker serves as master; the answer may wait for a
     change."""
+    GET_ALL_ACCOUNTS = 34009
+    """EpochMQ only, for replicas: the users and their policies, with encrypted passwords."""
     RAFT_LINK = 34010
     """EpochMQ only: asks a controller whether a connection that claims to be its own really is."""
     GET_ALL_CONSUMER_ORDER_INFO = 34007

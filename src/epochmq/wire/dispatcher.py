@@ -48,13 +48,19 @@ class Dispatcher:
         """
         try:
             command = decode(frame.header, frame.binary, bytes(frame.body))
-            if command.is_response:
-                if not session.answered(command):
-                    log.debug("%s: dropped a late or unknown %r", session.peer, command)
-                return
-            self.handle(session, command, now)
+            self.receive_command(session, command, now)
         except PeerError as error:
             session.close(str(error))
+
+    def receive_command(self, session: Session, command: Command, now: int) -> None:
+        """Give a response to its waiting caller, and a request to its handler.
+
+        Raises `PeerError` if the connection must be closed.
+        """
+        if not command.is_response:
+            self.handle(session, command, now)
+        elif not session.answered(command):
+            log.debug("%s: dropped a late or unknown %r", session.peer, command)
 
     def handle(self, session: Session, command: Command, now: int) -> None:
         """Run the handler of a request and send its reply.

@@ -14,9 +14,11 @@ from epochmq.wire.codes import OUR_VERSION, UNKNOWN_LANGUAGE, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply, encode_frame, encode_reply
 from epochmq.wire.frame import RawFrame
 
-__all__ = ["HELD", "FrameSink", "Held", "OnAnswer", "Reply", "Session", "Transport"]
+__all__ = ["HELD", "FrameSink", "Held", "OnAnswer", "Reply", "Session", "Signer", "Transport"]
 
 OnAnswer = Callable[[Command | None], None]
+Signer = Callable[[Command], None]
+"""Adds the signature of this process to a request."""
 
 log = logging.getLogger(__name__)
 
@@ -73,16 +75,19 @@ class Session:
         client_id: the id of the client, once known.
         outbox: chunks of bytes that wait to be written.
         on_close: functions that are called when the connection is closed.
+        encrypted: whether the connection uses TLS.
     """
 
     __slots__ = (
         "_holds",
         "_next_opaque",
         "_pending",
+        "_signer",
         "_transport",
         "attributes",
         "client_id",
         "closed",
+        "encrypted",
         "fast_port",
         "id",
         "language",
@@ -104,12 +109,16 @@ class Session:
         peer_packed: bytes = b"",
         local: str = "",
         fast_port: bool = False,
+        encrypted: bool = False,
+        signer: Signer | None = None,
     ) -> None:
         self.id = id
         self.peer = peer
         self.peer_packed = peer_packed
         self.local = local
         self.fast_port = fast_port
+        self.encrypted = encrypted
+        self._signer = signer
         self.closed = False
         self.attributes: dict[str, object] = {}
         self.client_id: str | None = None
@@ -189,6 +198,8 @@ class Session:
             return
         opaque = self._allocate_opaque()
         command.opaque = opaque
+        if self._signer is not None:
+            self._signer(command)
         data = encode_frame(command)
         cancel = self._transport.after(timeout_ms, lambda: self._expired(opaque))
         self._pending[opaque] = (on_answer, cancel)
@@ -198,6 +209,8 @@ class Session:
         """Send a request to the peer without waiting for an answer."""
         command.opaque = self._allocate_opaque()
         command.mark_oneway()
+        if self._signer is not None:
+            self._signer(command)
         self.send(encode_frame(command))
 
     def answered(self, response: Command) -> bool:

@@ -7,7 +7,6 @@ from epochmq.base.options import describe
 from epochmq.broker.config.options import (
     BrokerOptions,
     change_options,
-    is_loopback,
     load_options,
     reach_warnings,
     resolve,
@@ -72,7 +71,7 @@ def test_a_java_brokers_file() -> None:
         ("brokerRole", "SLAVE", "brokerId' must be more than 0"),
         ("brokerRole", "LEADER", "must be one of"),
         ("aclEnable", "true", "not served"),
-        ("authenticationEnabled", "True", "not served"),
+        ("authenticationEnabled", "True", "needs initAuthenticationUser"),
         ("enableControllerMode", "true", "needs 'controllerAddr'"),
         ("storeType", "defaultRocksDB", "not served"),
         ("deleteWhen", "25", "must be hours"),
@@ -153,14 +152,6 @@ def test_names_of_hosts() -> None:
 def test_an_address_nobody_can_reach_is_pointed_out() -> None:
     options = resolved(load(brokerIP1="10.0.0.7"))
     assert "set bindAddress=0.0.0.0" in reach_warnings(options)[0]
-
-
-@pytest.mark.parametrize(
-    ("address", "answer"),
-    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("10.1", False)],
-)
-def test_is_loopback(address: str, answer: bool) -> None:
-    assert is_loopback(address) is answer
 
 
 def test_change() -> None:

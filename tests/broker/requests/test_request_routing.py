@@ -5,6 +5,7 @@ from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness
 from tests.broker.fake_session import FakeSession
 
+from epochmq.auth.audit_log import AuditLog
 from epochmq.base.errors import OurBug, Refused
 from epochmq.broker.requests import request_routing as dispatch
 from epochmq.broker.requests.request_routing import ROWS, Access, RequestRow, bind, check_complete
@@ -57,10 +58,10 @@ def test_changes_are_for_admins() -> None:
         assert ROWS[code].access in allowed or code in exceptions, code
 
 
-def test_rows_guard_ports_and_sizes() -> None:
-    guard = dispatch._guarded(
-        BrokerHarness().node, RequestRow(Access.CLIENT, 10, fast_port=False), lambda *_: Reply()
-    )
+def test_rows_guard_ports_and_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = RequestRow(Access.CLIENT, 10, fast_port=False)
+    monkeypatch.setitem(dispatch.ROWS, Code.HEART_BEAT, row)
+    guard = dispatch._guarded(BrokerHarness().node, Code.HEART_BEAT, lambda *_: Reply(), AuditLog())
     session = FakeSession()
     command = Command(Code.HEART_BEAT, body=b"x" * 10)
     assert guard(command, session, 0) == Reply()

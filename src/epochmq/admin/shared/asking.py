@@ -25,8 +25,8 @@ def ask(namesrv: str, work: "Callable[[Admin], Awaitable[T]]") -> T:
     return run(connected())
 
 
-# TLS arguments -------------------------------------------------------------------------------
-# `epochmq --tls COMMAND`: the TLS settings of the command line's connections.
+# Connection arguments ------------------------------------------------------------------------
+# `epochmq --tls COMMAND`: the TLS settings and the user of the command line's connections.
 
 
 _FILE = click.Path(exists=True, dir_okay=False)
@@ -39,17 +39,33 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+_CREDENTIALS: Mapping[str, Mapping[str, Any]] = {
+    "--credentials": {
+        "type": _FILE,
+        "help": "Properties file with accessKey and secretKey, readable only by its owner."
+        " [else: EPOCHMQ_ACCESS_KEY and EPOCHMQ_SECRET_KEY]",
+    }
+}
+
+
 def add_options(command: click.Command) -> None:
-    """Add the TLS options to `command`; each has an environment variable, such as EPOCHMQ_TLS."""
-    for name, more in OPTIONS.items():
+    """Add the options to `command`; each has an environment variable, such as EPOCHMQ_TLS."""
+    for name, more in {**OPTIONS, **_CREDENTIALS}.items():
         variable = "EPOCHMQ_" + name.removeprefix("--").replace("-", "_").upper()
         click.option(name, envvar=variable, show_envvar=True, **more)(command)
 
 
-def use_tls(
-    tls: bool, tls_ca: str | None, tls_insecure: bool, tls_cert: str | None, tls_key: str | None
+def use_connection_options(
+    tls: bool,
+    tls_ca: str | None,
+    tls_insecure: bool,
+    tls_cert: str | None,
+    tls_key: str | None,
+    credentials: str | None,
 ) -> None:
-    """Make all clients of the running command use TLS, if any of the options is given."""
+    """Make all clients of the running command use the given TLS options and credentials."""
+    if credentials is not None:
+        _use_credentials(credentials)
     chosen = _options(tls, tls_ca, tls_insecure, tls_cert, tls_key)
     if chosen is None:
         return
@@ -57,6 +73,14 @@ def use_tls(
 
     before = outgoing_tls.set(client_tls(chosen))
     click.get_current_context().call_on_close(lambda: outgoing_tls.reset(before))
+
+
+def _use_credentials(path: str) -> None:
+    from epochmq.auth.credentials import outgoing_credentials
+    from epochmq.client.aio.client_credentials import read_credentials_file
+
+    before = outgoing_credentials.set(read_credentials_file(path))
+    click.get_current_context().call_on_close(lambda: outgoing_credentials.reset(before))
 
 
 def chosen_tls() -> "OutgoingTls | None":

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 NOT_SERVED: Mapping[str, str] = {
     "aclEnable": "false",
-    "authenticationEnabled": "false",
-    "authorizationEnabled": "false",
     "duplicationEnable": "false",
     "enableConsumeQueueExt": "false",
     "enableDLegerCommitLog": "false",
@@ -153,14 +151,7 @@ _STORE = """
     wakeCommitWhenPutMessage wakeFlushWhenPutMessage warmMapedFileEnable
 """
 _AUTH = """
-    aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond authConfigPath
-    authenticationMetadataProvider authenticationProvider authenticationStrategy
-    authenticationWhitelist authorizationMetadataProvider authorizationProvider
-    authorizationStrategy authorizationWhitelist clusterName configName
-    initAuthenticationUser innerClientAuthenticationCredentials migrateAuthFromV1Enabled
-    statefulAuthenticationCacheExpiredSecond statefulAuthenticationCacheMaxNum
-    statefulAuthorizationCacheExpiredSecond statefulAuthorizationCacheMaxNum
-    userCacheExpiredSecond userCacheMaxNum userCacheRefreshSecond
+    authConfigPath clusterName configName
 """
 
 IGNORED = frozenset(f"{_THREADS} {_OLD_SAMPLES} {_NETTY} {_BROKER} {_STORE} {_AUTH}".split())

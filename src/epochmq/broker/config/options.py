@@ -9,14 +9,15 @@ Options with `mutable=True` may change at runtime. They are an allow-list of pla
 """
 
 import dataclasses
-import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from epochmq.auth.server_keys import inner_client_is_set
 from epochmq.base import limits
 from epochmq.base.errors import ConfigError, HeaderError, Refused
 from epochmq.base.options import change, load, option
 from epochmq.base.unbounded import LONG_MAX
+from epochmq.broker.config.auth_keys import AuthKeys, auth_problems
 from epochmq.broker.config.feature_keys import (
     ActingKeys,
     AssignKeys,
@@ -36,7 +37,7 @@ from epochmq.broker.config.replica_keys import ReplicaKeys, replica_problems
 from epochmq.broker.config.store_keys import StoreKeys, store_problems
 from epochmq.model import names
 from epochmq.model.data_version import DataVersion
-from epochmq.model.host import BadAddress, pack, parse_addr
+from epochmq.model.host import BadAddress, is_loopback, pack, parse_addr
 from epochmq.runtime.tls import ENFORCING
 
 FAST_PORT_STEP = -2
@@ -57,6 +58,7 @@ class BrokerOptions(
     TransactionKeys,
     PopKeys,
     EscapeKeys,
+    AuthKeys,
 ):
     # Who and where.
     broker_name: str = option("", "Name of the broker group; empty is the host's name.")
@@ -192,15 +194,23 @@ def load_options(
         replicas=options.total_replicas,
         acting=options.enable_slave_acting_master,
     )
+    problems += auth_problems(options, has_replicas=_has_replicas(options))
     if problems:
         raise ConfigError(problems)
     return options
+
+
+def _has_replicas(options: BrokerOptions) -> bool:
+    several = options.total_replicas > 1 or options.enable_slave_acting_master
+    return several or options.enable_controller_mode or options.broker_role != "ASYNC_MASTER"
 
 
 def _replication_port_problems(options: BrokerOptions) -> list[str]:
     """Return the problem of required client certificates when the replication port is open without
     TLS."""
     demanded = options.tls_mode == ENFORCING and options.tls_need_client_auth == "require"
+    if options.authentication_enabled and inner_client_is_set(options):
+        return []  # a stranger cannot authenticate a replication link
     bind = options.ha_bind_address or options.bind_address
     if not demanded or is_loopback(bind):
         return []
@@ -236,14 +246,6 @@ def _acting_problems(options: BrokerOptions) -> list[str]:
     if options.enable_slave_acting_master and options.enable_controller_mode:
         return ["option 'enableSlaveActingMaster' cannot be used with 'enableControllerMode'"]
     return []
-
-
-def is_loopback(address: str) -> bool:
-    """Return whether only this machine can reach the address."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address == "localhost"
 
 
 def resolve(

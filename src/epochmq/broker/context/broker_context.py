@@ -4,8 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, ParamSpec, Protocol, TypeVar
 
+from epochmq.auth.access_control import AccessControl
+from epochmq.auth.accounts import AccountTable
+from epochmq.auth.server_keys import initial_user
 from epochmq.base import limits
 from epochmq.base.ports import Clock, Disk
+from epochmq.broker.config.auth_keys import access_rules
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.config.store_keys import store_options
 from epochmq.broker.consume.client_tables import ConsumerManager, ProducerManager
@@ -196,10 +200,18 @@ class BrokerContext:
         self.topics = TopicTable(auto_create=options.auto_create_topic_enable)
         store.queue_types(self.topics.has_batch_queues)
         self.groups = GroupTable(auto_create=options.auto_create_subscription_group)
+        self.accounts = AccountTable()
+        """Users and their policies."""
+        rules = access_rules(options)
+        self.access = None if rules is None else AccessControl(rules, self.accounts)
+        """Checks every request; None if authentication is disabled."""
+        self._initial_user = initial_user(options)
         self.keeper = MetadataKeeper(
-            TableJournal(disk), (self.topics, self.groups), self.ports.write_in_background
+            TableJournal(disk),
+            (self.topics, self.groups, self.accounts),
+            self.ports.write_in_background,
         )
-        """Saves topics and groups."""
+        """Saves topics, groups and accounts."""
         self.offsets = ConsumerOffsets(version_step=options.consumer_offset_update_version_step)
         self.consumers = ConsumerManager(expiry_ms=options.channel_expired_timeout)
         self.producers = ProducerManager(expiry_ms=options.channel_expired_timeout)
@@ -269,6 +281,13 @@ class BrokerContext:
     def _epoch_before(self, offset: int) -> int:
         epochs = () if self.replica is None else self.replica.epochs()
         return epoch_before([(entry.epoch, entry.start_offset) for entry in epochs], offset)
+
+    def create_initial_user(self) -> None:
+        """Create the first Super user, unless it was created before; only for the master."""
+        user = self._initial_user
+        if user is not None and self.accounts.is_unlocked:
+            self._initial_user = None
+            self.accounts.put_initial(user.access_key, user.secret_key, self.clock.wall_ms())
 
     @property
     def route_id(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError
 from epochmq.base.task_set import TaskSet
+from epochmq.broker.config.broker_peers import broker_peers
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.acting_master import (
@@ -30,7 +31,6 @@ from epochmq.broker.group.acting_master import (
 from epochmq.broker.serving.roles import ROLES
 from epochmq.model.host import split_addresses
 from epochmq.runtime.peers import Peers
-from epochmq.runtime.tls import client_tls
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
 from epochmq.wire.header import decode_header
@@ -74,9 +74,8 @@ class ActingService:
         self._register = register
         self._take = take
         self._heartbeat_timeout_ms = options.send_heartbeat_timeout_millis
-        tls = client_tls(options)
-        self._servers = Peers(on_close=self._lost, tls=tls)
-        self._brokers = Peers(connect_timeout_ms=PROBE_TIMEOUT_MS, tls=tls)
+        self._servers = broker_peers(options, on_close=self._lost)
+        self._brokers = broker_peers(options, connect_timeout_ms=PROBE_TIMEOUT_MS)
         self._tasks = TaskSet()
         self._stopped = False
         self.core.ready = node.disk.exists(COPIED_FILE)

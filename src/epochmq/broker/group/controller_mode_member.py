@@ -17,6 +17,7 @@ from epochmq.base.errors import EnvironmentFault, EpochError, NotReachable, OurB
 from epochmq.base.ports import Blocking
 from epochmq.base.task_set import TaskSet
 from epochmq.base.unbounded import FOREVER, LONG_MAX
+from epochmq.broker.config.broker_peers import broker_peers
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group import membership_effects as todo
 from epochmq.broker.group.broker_identity import IdentityFiles
@@ -40,9 +41,7 @@ from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import SetProposal
 from epochmq.replication.replication_service import ReplicationService
 from epochmq.runtime.own_host import boot_id
-from epochmq.runtime.peers import Peers
 from epochmq.runtime.streams import StreamSockets
-from epochmq.runtime.tls import client_tls
 from epochmq.store.epochs import EpochFile
 from epochmq.wire.bodies.body import decode_body, encode_body
 from epochmq.wire.bodies.controller_bodies import EpochEntryBody, HARuntimeInfo
@@ -100,9 +99,8 @@ class ControllerModeMember:
         )
         self.replication.lease(self._may_acknowledge, self.core.hold_span_ms)
         self.replication.node.registered = frozenset()
-        tls = client_tls(node.options)
-        self._peers = Peers(on_close=self._closed, tls=tls)
-        self._brokers = Peers(tls=tls)
+        self._peers = broker_peers(node.options, on_close=self._closed)
+        self._brokers = broker_peers(node.options)
         self.sync = ReplicaSyncService(
             ReplicaSync(Tables(node), node.options.slave_metadata_period),
             self._brokers,

@@ -10,10 +10,10 @@ import asyncio
 
 from epochmq.base.errors import ConfigError, EpochError
 from epochmq.base.java_properties import parse_properties
+from epochmq.broker.config.broker_peers import broker_peers
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.model.host import split_addresses
 from epochmq.runtime.peers import Peers
-from epochmq.runtime.tls import client_tls
 from epochmq.wire.bodies.body import decode_answer
 from epochmq.wire.bodies.namesrv_bodies import ClusterInfo
 from epochmq.wire.codes import RequestCode, ResponseCode
@@ -84,7 +84,7 @@ async def check_id(options: BrokerOptions, address: str) -> None:
     Name servers that do not answer are ignored; they do not prevent the start.
     """
     own = (options.broker_cluster_name, options.broker_name, options.broker_id)
-    peers = Peers(connect_timeout_ms=TIMEOUT_MS, tls=client_tls(options))
+    peers = broker_peers(options, connect_timeout_ms=TIMEOUT_MS)
     try:
         servers = split_addresses(options.namesrv_addr)
         answers = await asyncio.gather(*(_ask(peers, at, who_is_registered()) for at in servers))

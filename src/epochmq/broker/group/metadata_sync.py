@@ -22,8 +22,7 @@ from epochmq.wire.header import decode_header
 JAVA_PERIOD_MS = 10_000
 """A master without stamps is asked for whole tables, at RocketMQ's interval."""
 WATCHED_MS = 1_500
-"""How long the master may hold a question for topics, groups, consumer offsets or order info until
-they change (ms)."""
+"""How long the master may hold a question for a table of `WATCHED` until it changes (ms)."""
 AGAIN_MS = 10
 OFFSETS_AGAIN_MS = 50
 """Pause between two questions for offsets (ms): they change all the time. When a master dies,
@@ -47,12 +46,19 @@ class CopiedTable(Enum):
     TIMER = RequestCode.GET_TIMER_CHECK_POINT
     TIMER_METRICS = RequestCode.GET_TIMER_METRICS
     ORDERS = RequestCode.GET_ALL_CONSUMER_ORDER_INFO
+    ACCOUNTS = RequestCode.GET_ALL_ACCOUNTS
 
 
 WATCHED = frozenset(
-    {CopiedTable.TOPICS, CopiedTable.GROUPS, CopiedTable.OFFSETS, CopiedTable.ORDERS}
+    {
+        CopiedTable.TOPICS,
+        CopiedTable.GROUPS,
+        CopiedTable.OFFSETS,
+        CopiedTable.ORDERS,
+        CopiedTable.ACCOUNTS,
+    }
 )
-NEW = frozenset({CopiedTable.MODES, CopiedTable.ORDERS})
+NEW = frozenset({CopiedTable.MODES, CopiedTable.ORDERS, CopiedTable.ACCOUNTS})
 """Tables that a master of an older release may not have; then there is nothing to copy."""
 OPTIONAL = frozenset({CopiedTable.TIMER, CopiedTable.TIMER_METRICS})
 """Tables that a master without a timer answers with an error; nothing waits for them."""
@@ -213,5 +219,7 @@ class ReplicaSync:
             self._tables.apply_modes(body)
         elif table is CopiedTable.ORDERS:
             self._tables.apply_orders(body, delta=delta)
+        elif table is CopiedTable.ACCOUNTS:
+            self._tables.apply_accounts(body)
         else:
             self._tables.apply_timer(body, metrics=table is CopiedTable.TIMER_METRICS)

@@ -16,6 +16,7 @@ from epochmq.base.errors import EnvironmentFault, EpochError
 from epochmq.base.ports import Blocking
 from epochmq.base.task_set import TaskSet
 from epochmq.base.unbounded import FOREVER
+from epochmq.broker.config.broker_peers import broker_peers
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.acting_master import Act, Cease, FetchProgress, Return
@@ -36,9 +37,7 @@ from epochmq.broker.serving.acknowledgement import PendingAcks
 from epochmq.broker.serving.group_position import GroupPosition
 from epochmq.broker.serving.roles import Role
 from epochmq.replication.plain.plain_service import PlainReplication
-from epochmq.runtime.peers import Peers
 from epochmq.runtime.streams import StreamSockets
-from epochmq.runtime.tls import client_tls
 from epochmq.wire.bodies.body import decode_body, encode_body
 from epochmq.wire.bodies.controller_bodies import EpochEntryBody, HARuntimeInfo
 
@@ -159,7 +158,7 @@ class PlainMember:
             sockets=StreamSockets(),
             blocking=blocking,
         )
-        self._brokers = Peers(on_close=self._hung_up, tls=client_tls(options))
+        self._brokers = broker_peers(options, on_close=self._hung_up)
         self.sync = ReplicaSyncService(
             ReplicaSync(Tables(node), options.slave_metadata_period),
             self._brokers,

@@ -8,13 +8,12 @@ from functools import partial
 
 from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.task_set import TaskSet
+from epochmq.broker.config.broker_peers import broker_peers
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.registration import SETTLE_TIMEOUT_MS, RegisterAt, RegistrationPlan
 from epochmq.broker.serving.roles import ROLES
 from epochmq.model.crc import crc32
 from epochmq.model.topic import PERM_MASK, PERM_READ_WRITE, TopicConfig
-from epochmq.runtime.peers import Peers
-from epochmq.runtime.tls import client_tls
 from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.bodies.namesrv_bodies import RegisterBrokerBody
 from epochmq.wire.bodies.topic_bodies import TopicConfigTable
@@ -44,7 +43,7 @@ class Registrar:
             options.register_name_server_period,
             node.clock.now_ms(),
         )
-        self._peers = Peers(on_close=self._closed, tls=client_tls(options))
+        self._peers = broker_peers(options, on_close=self._closed)
         self._calls = TaskSet()
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._stopped = False

@@ -62,6 +62,15 @@ class Tables:
         told = decode_answer(MessageRequestModeTable, body)
         self._node.request_modes.adopt(told.message_request_mode_map)
 
+    def apply_accounts(self, body: bytes) -> None:
+        """Replace users and policies with the master's; raises `ValueError` if another key file
+        is used there.
+        """
+        content = _object(body)
+        if "accounts" not in content:
+            raise ValueError("no table of accounts")
+        self._node.accounts.adopt(content)
+
     def apply_orders(self, body: bytes, *, delta: bool) -> None:
         """Apply the order info: which batches of ordered POP are in flight at the master."""
         content = _object(body)

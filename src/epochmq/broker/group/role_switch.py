@@ -46,9 +46,10 @@ class RoleSwitch:
         node = self._node
         node.topics.frozen = False
         healed = recover_topics(node, wall)
-        for table in (node.topics, node.groups, node.offsets):
+        for table in (node.topics, node.groups, node.offsets, node.accounts):
             table.state_version = role.epoch
         node.topics.step_version(wall)
+        node.create_initial_user()
         node.move_to(
             GroupPosition(
                 own_id=node.group_position.own_id,

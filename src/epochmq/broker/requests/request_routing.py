@@ -1,7 +1,7 @@
-"""Request routing: access class, body size limit, ports and role check of each request code.
+"""Request routing: permission, body size limit, ports and role check of each request code.
 
 Every request code of the protocol has a row in `ROWS`. A code without a row stops the start (and
-fails a test), so that no request is served without an access class. Rows with access ELSEWHERE are
+fails a test), so that no request is served without a permission. Rows with access ELSEWHERE are
 answered "not supported" (3): they belong to name servers, controllers and clients, or to parts of
 RocketMQ that EpochMQ does not have.
 """
@@ -9,10 +9,14 @@ RocketMQ that EpochMQ does not have.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 
-from epochmq.base.errors import OurBug, Refused
+from epochmq.auth.access_control import NOBODY, AccessRefused
+from epochmq.auth.audit_log import AuditLog
+from epochmq.base.errors import HeaderError, OurBug, Refused
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.common import NodeHandler
+from epochmq.broker.requests.permissions import PERMISSIONS
 from epochmq.broker.requests.request_table import REQUEST_TABLE
 from epochmq.broker.serving.roles import Role
 from epochmq.wire.codes import RequestCode as Code
@@ -23,7 +27,7 @@ from epochmq.wire.session import Session
 
 
 class Access(Enum):
-    """The permission that a request needs, once there are users."""
+    """The kind of a request; `requests/permissions.py` says what a user needs for it."""
 
     PUBLISH = auto()
     """Send to the named topic."""
@@ -34,7 +38,7 @@ class Access(Enum):
     INSPECT = auto()
     """Read the broker's state."""
     ADMIN = auto()
-    """Change the broker's state; needs cluster scope and is logged in the audit log."""
+    """Change the broker's state; is written to the audit log."""
     PEER = auto()
     """Be a broker of the same cluster."""
     ELSEWHERE = auto()
@@ -156,6 +160,18 @@ ROWS: dict[Code, RequestRow] = {
         Code.UPDATE_BROKER_CONFIG, Code.CLEAN_EXPIRED_CONSUMEQUEUE, Code.DELETE_EXPIRED_COMMITLOG,
         Code.RESET_MASTER_FLUSH_OFFSET,
     ),
+    # A replica answers changes of users as done: RocketMQ's tools send them to all brokers.
+    **_rows(
+        Access.ADMIN, MIB,
+        Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER, Code.AUTH_DELETE_USER, Code.AUTH_CREATE_ACL,
+        Code.AUTH_UPDATE_ACL, Code.AUTH_DELETE_ACL,
+        needs=Needs.SERVING,
+    ),
+    **_rows(
+        Access.INSPECT, MIB,
+        Code.AUTH_GET_USER, Code.AUTH_LIST_USER, Code.AUTH_GET_ACL, Code.AUTH_LIST_ACL,
+        needs=Needs.SERVING,
+    ),
     **_rows(Access.INSPECT, MIB, Code.GET_BROKER_HA_STATUS, Code.GET_BROKER_EPOCH_CACHE),
     **_rows(Access.INSPECT, 0, Code.LOG_DIGESTS, fast_port=False),
     **_rows(Access.INSPECT, 0, Code.MASTER_STATE),
@@ -165,7 +181,7 @@ ROWS: dict[Code, RequestRow] = {
         Access.PEER, MIB,
         Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET,
         Code.GET_ALL_MESSAGE_REQUEST_MODE, Code.GET_TIMER_CHECK_POINT, Code.GET_TIMER_METRICS,
-        Code.GET_ALL_CONSUMER_ORDER_INFO,
+        Code.GET_ALL_CONSUMER_ORDER_INFO, Code.GET_ALL_ACCOUNTS,
         needs=Needs.TABLES,
     ),
     **_rows(
@@ -210,12 +226,10 @@ ROWS: dict[Code, RequestRow] = {
         Code.ADD_BROKER, Code.REMOVE_BROKER,
         # POP.
         Code.POP_ROLLBACK,
-        # Users and access policies (ACL 1.0 and 2.0).
+        # Users and access policies of ACL 1.0.
         Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.DELETE_ACL_CONFIG,
         Code.GET_BROKER_CLUSTER_ACL_INFO, Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
-        Code.GET_BROKER_CLUSTER_ACL_CONFIG, Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER,
-        Code.AUTH_DELETE_USER, Code.AUTH_GET_USER, Code.AUTH_LIST_USER, Code.AUTH_CREATE_ACL,
-        Code.AUTH_UPDATE_ACL, Code.AUTH_DELETE_ACL, Code.AUTH_GET_ACL, Code.AUTH_LIST_ACL,
+        Code.GET_BROKER_CLUSTER_ACL_CONFIG,
         # Static topics, cold data, RocksDB.
         Code.UPDATE_AND_CREATE_STATIC_TOPIC, Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG,
         Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, Code.GET_COLD_DATA_FLOW_CTR_INFO,
@@ -236,15 +250,22 @@ def bind(node: BrokerContext, more: Mapping[int, Handler]) -> dict[int, Handler]
             raise OurBug(f"request code {code} has two handlers")
         handlers[code] = _with_node(node, handler)
     check_complete(handlers)
-    return {code: _guarded(node, ROWS[Code(code)], handler) for code, handler in handlers.items()}
+    audit = AuditLog()
+    return {code: _guarded(node, Code(code), handler, audit) for code, handler in handlers.items()}
 
 
 def check_complete(handled: Iterable[int]) -> None:
-    """Raise `OurBug` unless every code has a row and exactly the served codes have a handler."""
+    """Raise `OurBug` unless every code has a row, and exactly the served codes have a handler and
+    a permission.
+    """
     unclassified = [code.name for code in Code if code not in ROWS]
     if unclassified:
         raise OurBug(f"request codes without a row: {', '.join(unclassified)}")
     served = {int(code) for code, row in ROWS.items() if row.access is not Access.ELSEWHERE}
+    unguarded = served.symmetric_difference(PERMISSIONS)
+    if unguarded:
+        names = ", ".join(sorted(Code(code).name for code in unguarded))
+        raise OurBug(f"request codes whose row and permission do not agree: {names}")
     wrong = served.symmetric_difference(handled)
     if wrong:
         names = ", ".join(sorted(Code(code).name for code in wrong))
@@ -292,10 +313,43 @@ def check_role(node: BrokerContext, row: RequestRow) -> None:
         )
 
 
-def _guarded(node: BrokerContext, row: RequestRow, handler: Handler) -> Handler:
-    """Wrap `handler` with the checks of its row: port, body size and role."""
+def _guarded(node: BrokerContext, code: Code, handler: Handler, audit: AuditLog) -> Handler:
+    """Wrap `handler` with the checks of its code: permission, port, body size and role."""
+    row = ROWS[code]
+    access, cluster = node.access, node.options.broker_cluster_name
+    needs_of = partial(PERMISSIONS[code], cluster)
+    is_change = row.access is Access.ADMIN
 
     def handle(command: Command, session: Session, now: int) -> Reply | Held:
+        user = NOBODY
+        if access is not None:
+            try:
+                user = access.check(command, needs_of, session, now).name
+            except AccessRefused as error:
+                audit.refused(code.name, session.peer, error, now)
+                raise
+        if not is_change:
+            return checked(command, session, now)
+        try:
+            reply = checked(command, session, now)
+        except Refused as error:
+            audit.changed(code.name, session.peer, user, resources(command), error.remark)
+            raise
+        said = (reply.remark or "failed") if isinstance(reply, Reply) and reply.code else ""
+        audit.changed(code.name, session.peer, user, resources(command), said)
+        return reply
+
+    def resources(command: Command) -> list[str]:
+        """Return what is changed, for the audit log."""
+        ext = command.ext or {}
+        if user := ext.get("username") or ext.get("subject"):
+            return [user if user.startswith("User:") else f"User:{user}"]
+        try:
+            return [f"{need.type}:{need.name}" for need in needs_of(command)]
+        except HeaderError:
+            return []
+
+    def checked(command: Command, session: Session, now: int) -> Reply | Held:
         if session.fast_port and not row.fast_port:
             raise Refused(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,

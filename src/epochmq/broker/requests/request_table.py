@@ -2,6 +2,7 @@
 
 from epochmq.broker.requests import (
     assignment_handlers,
+    auth_handlers,
     bulk_read,
     client_handlers,
     config_handlers,
@@ -25,6 +26,7 @@ from epochmq.broker.requests.common import NodeHandler
 
 REQUEST_TABLE: dict[int, NodeHandler] = {
     **assignment_handlers.HANDLERS,
+    **auth_handlers.HANDLERS,
     **bulk_read.HANDLERS,
     **client_handlers.HANDLERS,
     **config_handlers.HANDLERS,

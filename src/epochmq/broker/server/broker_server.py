@@ -7,8 +7,11 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 
-from epochmq.base.errors import EnvironmentFault, OurBug
+from epochmq.auth.accounts import Cipher, WrongKey
+from epochmq.auth.server_keys import inner_client_is_set, inner_credentials
+from epochmq.base.errors import ConfigError, EnvironmentFault, OurBug
 from epochmq.base.ports import Clock, Disk
+from epochmq.broker.config.broker_peers import broker_peers
 from epochmq.broker.config.options import BrokerOptions, reach_warnings, resolve
 from epochmq.broker.config.overrides import apply_overrides
 from epochmq.broker.config.store_keys import log_dir, store_options
@@ -42,16 +45,20 @@ from epochmq.runtime.config_text import store_paths
 from epochmq.runtime.disk import RealDisk
 from epochmq.runtime.health_server import HealthServer
 from epochmq.runtime.own_host import boot_id, free_port, host_address, host_name, memory_bytes
-from epochmq.runtime.peers import Peers
+from epochmq.runtime.private_files import create_private, read_private
 from epochmq.runtime.process import process_figures, server_process
 from epochmq.runtime.server import RemotingServer
 from epochmq.runtime.signals import stop_on_signals
-from epochmq.runtime.tls import client_tls, server_tls
+from epochmq.runtime.tls import server_tls
 from epochmq.store.store import Store
 from epochmq.store.store_service import StoreService
 
 COLLECTOR_THRESHOLDS = (50_000, 20, 50)
 """Measured: saves 3 to 5 per cent of a send's time against Python's (700, 10, 10)."""
+
+KEY_FILE = "config/auth.key"
+"""Key file of a broker without `authKeyFile` and credentials of the servers, in its store
+directory."""
 
 TICK_MS = 100
 """The longest time between two ticks, in ms."""
@@ -149,6 +156,7 @@ class Broker:
             ports=self._ports(disk),
         )
         node.keeper.load()
+        await self._unlock_passwords(node, root)
         for table in self._tables():
             self._load(table)
         if store.sinks.missing or store.sinks.dirty:
@@ -176,13 +184,29 @@ class Broker:
             node.delivery.clamp()
         self._store_service = StoreService(store, self._clock, self._blocking)
 
+    async def _unlock_passwords(self, node: BrokerContext, root: str) -> None:
+        """Find the key that encrypts the passwords; without users there is none.
+
+        Users can be created before authentication is enabled, once there are credentials of the
+        servers or a key file.
+        """
+        options, is_new = self.options, not len(node.accounts)
+        if not (node.access or options.auth_key_file or inner_client_is_set(options)):
+            return
+        cipher, source = await self._blocking.run(lambda: _find_cipher(options, root, is_new))
+        try:
+            node.accounts.unlock(cipher)
+        except WrongKey:
+            text = f"the passwords in {root}/{node.accounts.file} were encrypted with another key"
+            raise ConfigError([f"{text} than that of {source}; use the one of before"]) from None
+
     def _ports(self, disk: Disk) -> BrokerPorts:
         """Return the functions that the broker's state needs from this process."""
         options, loop = self.options, asyncio.get_running_loop()
         self._table_writer = TableWriter(disk, self._saving, lambda: self.node.may_not_save())
         self.routes = RouteWatch(
             RouteBook(options.load_balance_poll_name_server_interval),
-            Peers(tls=client_tls(options)),
+            broker_peers(options),
             list(split_addresses(options.namesrv_addr)),
             self._clock,
         )
@@ -246,7 +270,7 @@ class Broker:
         self.sink.registrar = self.registrar
         self._open_ways_out()
         if options.lock_in_strict_mode:
-            peers = Peers(tls=client_tls(options))
+            peers = broker_peers(options)
             self._votes = LockVotes(node, peers, self._other_members)
             node.use_lock_votes(self._votes)
         now = self._clock.now_ms()
@@ -267,9 +291,9 @@ class Broker:
         """Create the escape bridge, the scrub service, and the fetcher of remote messages."""
         node, options = self.node, self.options
         servers = split_addresses(options.namesrv_addr)
-        self.escape = EscapeService(node, Peers(tls=client_tls(options)), servers)
-        self.scrub = ScrubService(node, Peers(tls=client_tls(options)), servers, self._clock)
-        self.remote_fetch = RemoteMessages(Peers(tls=client_tls(options)), servers, self._clock)
+        self.escape = EscapeService(node, broker_peers(options), servers)
+        self.scrub = ScrubService(node, broker_peers(options), servers, self._clock)
+        self.remote_fetch = RemoteMessages(broker_peers(options), servers, self._clock)
         node.use_other_masters(self.escape, self.remote_fetch.fetch)
 
     # Running ---------------------------------------------------------------------------------
@@ -329,6 +353,8 @@ class Broker:
         node.announce()
         sink.stage.send_topics.count()
         node.stats.tick(now, wall)
+        if node.serving.rights.changes:
+            node.create_initial_user()
         sink.save_metadata(now)
         self.registrar.tick(now)
         self.routes.tick(now)
@@ -498,6 +524,26 @@ class _Period:
             self._call()
         except EnvironmentFault as error:
             log.error("cannot save: %s", error)
+
+
+def _find_cipher(options: BrokerOptions, root: str, is_new: bool) -> tuple[Cipher, str]:
+    """Return the cipher of passwords, and where its key is from; blocks. Raises `ConfigError`.
+
+    A broker without users (`is_new`) and without credentials of the servers makes a key file.
+    """
+    from epochmq.auth.password_cipher import PasswordCipher, derived_key, new_key
+
+    inner = inner_credentials(options)
+    if inner is not None and not options.auth_key_file:
+        return PasswordCipher(derived_key(inner)), "innerClientAuthenticationCredentials"
+    path, what = options.auth_key_file or f"{root}/{KEY_FILE}", "the key file"
+    if is_new and not options.auth_key_file:
+        create_private(path, new_key(), what)
+    try:
+        return PasswordCipher(read_private(path, what).strip()), f"{what} {path}"
+    except ValueError:
+        text = f"{what} {path} must hold a key, as `epochmq user new-key` makes it"
+        raise ConfigError([text]) from None
 
 
 def _bounds(options: BrokerOptions) -> Bounds:

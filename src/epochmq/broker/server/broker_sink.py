@@ -25,7 +25,7 @@ from epochmq.model.data_version import DataVersion
 from epochmq.runtime.logging_setup import spoken_of
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
-from epochmq.wire.command import FLAG_ONEWAY, HELD, Command, Held, Reply
+from epochmq.wire.command import FLAG_ONEWAY, HELD, Command, Held, Reply, decode
 from epochmq.wire.dispatcher import Dispatcher, Handler
 from epochmq.wire.frame import RawFrame
 from epochmq.wire.header import decode_header
@@ -44,6 +44,10 @@ from epochmq.wire.session import Session
 NEW_TOPIC_WAIT_MS = 1_000
 """How long the client that created a topic by a send waits for the name servers (ms); clients
 usually wait 3 s."""
+
+
+_STAGED = frozenset({Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE})
+"""Requests that are staged, and so need no flush of earlier sends."""
 
 
 class TopicNews(Protocol):
@@ -67,6 +71,8 @@ class BrokerSink:
         self.stage = SendStage(node)
         self.pulls = PullHandler(node)
         self.pops = PopHandler(node)
+        self._checks_access = node.access is not None
+        """Whether signatures are checked; then each request goes through the table."""
         self._fresh = False
         """Whether the stage has read the options and topics in this turn."""
         self._telling = False
@@ -107,9 +113,10 @@ class BrokerSink:
     def receive_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
         """Take whole frames at `data[start:size]` before they are cut; return their size.
 
-        Returns 0 while a topic is being saved: a send to it may not be answered before that.
+        Returns 0 while a topic is being saved: a send to it may not be answered before that. It
+        returns 0 as well if requests are signed, because the native code checks no signatures.
         """
-        if self._topics.touched or self._keeper.writing is not None:
+        if self._checks_access or self._topics.touched or self._keeper.writing is not None:
             return 0
         if not self._fresh:
             self._fresh = True
@@ -126,6 +133,11 @@ class BrokerSink:
         versions = topics.version, groups.version
         is_saving = topics.touched or self._keeper.writing is not None
         for frame in frames:
+            if self._checks_access:
+                self._by_table(session, frame, now)
+                if session.closed:
+                    return
+                continue
             envelope = None if frame.binary else decode_hot(frame.header)
             if isinstance(envelope, EndEnvelope):
                 if not frame.body:
@@ -182,9 +194,14 @@ class BrokerSink:
 
     def _by_table(self, session: Session, frame: RawFrame, now: int) -> None:
         """Handle any other request, after storing the session's staged sends."""
-        if self.stage.has(session):
-            self.stage.flush(now)
-        self.dispatcher.receive_one(session, frame, now)
+        try:
+            command = decode(frame.header, frame.binary, bytes(frame.body))
+            if command.code not in _STAGED or command.is_response:
+                if self.stage.has(session):
+                    self.stage.flush(now)
+            self.dispatcher.receive_command(session, command, now)
+        except PeerError as error:
+            session.close(str(error))
         self.stage.begin()
 
     def end_of_turn(self, now: int) -> None:

@@ -26,7 +26,7 @@ from epochmq.base.errors import (
 from epochmq.base.java_properties import parse_properties
 from epochmq.base.options import change, describe, render_properties
 from epochmq.broker.config.container_options import ContainerOptions, parts
-from epochmq.broker.config.options import BrokerOptions, is_loopback
+from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.escape.local_routes import NodeNear
 from epochmq.broker.server.broker_server import Broker, calm_collector
@@ -41,6 +41,7 @@ from epochmq.broker.server.container_broker import (
 )
 from epochmq.broker.server.roster import Inner, Roster
 from epochmq.model.data_version import DataVersion
+from epochmq.model.host import is_loopback
 from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.config_text import read_properties, real_paths

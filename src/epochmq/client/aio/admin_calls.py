@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import NotFound, NotReachable
 from epochmq.client.aio.instance import Closing, Instance
 from epochmq.client.aio.name_servers import checked
@@ -29,12 +30,18 @@ class Caller(Closing):
         namesrv: addresses of the name servers, as "host:port;host:port".
         timeout_ms: milliseconds for one request.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
+        credentials: the user who signs the requests; None means the user of the process, if any.
     """
 
     def __init__(
-        self, namesrv: str, *, timeout_ms: int = TIMEOUT_MS, tls: ssl.SSLContext | None = None
+        self,
+        namesrv: str,
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+        tls: ssl.SSLContext | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
-        self.instance = Instance(namesrv, tls=tls)
+        self.instance = Instance(namesrv, tls=tls, credentials=credentials)
         self.timeout_ms = timeout_ms
 
     async def _close(self) -> None:

@@ -10,8 +10,10 @@ from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import Any, Self
 
+from epochmq.auth.credentials import Credentials, outgoing_credentials
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.base.task_set import TaskSet
+from epochmq.client.aio.client_credentials import credentials_of
 from epochmq.client.aio.held_requests import HeldRequests
 from epochmq.client.aio.name_servers import NameServers
 from epochmq.client.core.route_cache import RouteCache, route_of_new_topic
@@ -64,16 +66,24 @@ class Instance:
         namesrv: addresses of the name servers, as "host:port;host:port".
         name: last part of the client id; None means process id and a random number.
         tls: settings of TLS; None means the setting of the process (`outgoing_tls`).
+        credentials: the user who signs the requests; None means the user of the process.
     """
 
     def __init__(
-        self, namesrv: str, *, name: str | None = None, tls: ssl.SSLContext | None = None
+        self,
+        namesrv: str,
+        *,
+        name: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.clock = RealClock()
         self.rng = RealRng()
+        credentials = credentials or outgoing_credentials.get() or credentials_of(os.environ)
         self.peers = Peers(
             requests=self._on_request,
             tls=tls or outgoing_tls.get(),
+            signer=None if credentials is None else credentials.sign,
             addresses=current_address_map(),
         )
         self.held_requests = HeldRequests(self.peers)

@@ -2,6 +2,7 @@
 
 import ssl
 
+from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import UsageError
 from epochmq.client.aio.instance import Closing, Instance
 from epochmq.client.aio.listening import Listener, Sql, UserListener, subscription
@@ -47,6 +48,7 @@ class PopConsumer(Closing):
         strategy: allocation strategy of the broker: "AVG" or "AVG_BY_CIRCLE".
         name: last part of the client id; None means process id and a random number.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
+        credentials: the user who signs the requests; None means the user of the process, if any.
 
     Raises:
         UsageError: an argument has a wrong type or value.
@@ -69,6 +71,7 @@ class PopConsumer(Closing):
         strategy: str = AVG,
         name: str | None = None,
         tls: ssl.SSLContext | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         check_text("group", group)
         check_group(group)
@@ -87,7 +90,7 @@ class PopConsumer(Closing):
             strategy=strategy,
         )
         self.group = group
-        self.instance = Instance(namesrv, name=name, tls=tls)
+        self.instance = Instance(namesrv, name=name, tls=tls, credentials=credentials)
         self.member = PopMember(self.instance, PopCalls(self.instance, group), group, options)
         self._concurrency = concurrency
         self._listener = UserListener()

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
+from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import EpochError, NotFound, NotReachable, PeerError, Refused, UsageError
 from epochmq.base.limits import CLIENT_IN_FLIGHT_BYTES_MAX
 from epochmq.client.aio.in_flight import Deadline, InFlight, LoopTime
@@ -29,6 +30,7 @@ from epochmq.client.core.send_policy import (
     SendVerdict,
     by_key,
     judge,
+    permission_note,
     status_of,
 )
 from epochmq.model import batch as batches
@@ -38,7 +40,7 @@ from epochmq.model.message import Message
 from epochmq.model.names import DEFAULT_TOPIC, RETRY, check_group, check_topic
 from epochmq.model.properties import encode
 from epochmq.model.recall_handle import parse as parse_handle
-from epochmq.model.topic import PERM_WRITE, MessageQueue, TopicRouteData
+from epochmq.model.topic import MessageQueue
 from epochmq.runtime.peers import IN_FLIGHT_MAX
 from epochmq.wire.bodies.group_bodies import HeartbeatData, ProducerData
 from epochmq.wire.codes import RequestCode
@@ -113,6 +115,7 @@ class Producer(Closing):
         retry_when_not_store_ok: whether a result other than SEND_OK is tried again.
         max_in_flight: how many sends may wait for answers, from 1 to 65,535.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
+        credentials: the user who signs the requests; None means the user of the process, if any.
 
     Raises:
         UsageError: an argument has a wrong type or value.
@@ -133,6 +136,7 @@ class Producer(Closing):
         retry_when_not_store_ok: bool = False,
         max_in_flight: int = IN_FLIGHT,
         tls: ssl.SSLContext | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         check_text("group", group)
         check_group(group)
@@ -144,7 +148,7 @@ class Producer(Closing):
         self.compress_over_bytes = compress_over_bytes
         self._compression = compressor(compression)
         self.retry_when_not_store_ok = retry_when_not_store_ok
-        self.instance = Instance(namesrv, tls=tls)
+        self.instance = Instance(namesrv, tls=tls, credentials=credentials)
         self.instance.beat_with(self._heartbeat)
         self._fault = FaultTable()
         self._round_robin = RoundRobin(self.instance.rng, self._fault if avoid_faulty else None)
@@ -574,15 +578,6 @@ def _explained(problem: Exception, deadline: Deadline) -> Exception:
     return NotReachable(
         f"{problem}; this process kept its event loop from running for {stalled_ms} ms of that time"
     )
-
-
-def permission_note(route: TopicRouteData | None) -> str:
-    """Return a note for an error message if no queue of `route` is writable, else an empty text."""
-    if route is None or not route.queue_datas:
-        return ""
-    if any(data.perm & PERM_WRITE for data in route.queue_datas):
-        return ""
-    return "; its queues may not be written (permission without w)"
 
 
 def _result(outgoing: Outgoing, queue: MessageQueue, answer: Command) -> SendResult:

@@ -3,6 +3,7 @@
 import ssl
 from dataclasses import dataclass
 
+from epochmq.auth.credentials import Credentials
 from epochmq.client.aio.broker_calls import BrokerCalls, Pulled
 from epochmq.client.aio.instance import Closing, Instance
 from epochmq.client.aio.listening import Sql, subscription, wants
@@ -48,17 +49,25 @@ class PullConsumer(Closing):
         namesrv: addresses of the name servers, as "host:port;host:port".
         group: name of the consumer group whose offsets are read and committed.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
+        credentials: the user who signs the requests; None means the user of the process, if any.
 
     Raises:
         UsageError: an argument has a wrong type or value.
         Refused: `group` is not a valid group name (code 1).
     """
 
-    def __init__(self, namesrv: str, group: str, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        namesrv: str,
+        group: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
         check_text("group", group)
         check_group(group)
         self.group = group
-        self.instance = Instance(namesrv, tls=tls)
+        self.instance = Instance(namesrv, tls=tls, credentials=credentials)
         self._calls = BrokerCalls(self.instance, group)
 
     async def _close(self) -> None:

@@ -3,6 +3,7 @@
 import ssl
 from pathlib import Path
 
+from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import UsageError
 from epochmq.client.aio.broker_calls import BrokerCalls
 from epochmq.client.aio.consuming import Concurrent, OperatorRequests, Ordered
@@ -49,6 +50,7 @@ class PushConsumer(Closing):
         strategy: function that allocates queues to members; all members must use the same one.
         max_buffered_bytes: bytes of one queue that may wait for the listener; default 100 MiB.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
+        credentials: the user who signs the requests; None means the user of the process, if any.
 
     Raises:
         UsageError: an argument has a wrong type or value.
@@ -72,11 +74,12 @@ class PushConsumer(Closing):
         strategy: Strategy = average,
         max_buffered_bytes: int = BYTES_MAX,
         tls: ssl.SSLContext | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         check_text("group", group)
         check_group(group)
         self.group = group
-        self.instance = Instance(namesrv, name=name, tls=tls)
+        self.instance = Instance(namesrv, name=name, tls=tls, credentials=credentials)
         start_point, start_wall_ms = parse_start(start)
         options = Options(
             model=model,

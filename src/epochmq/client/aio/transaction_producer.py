@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, Self
 
+from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.producer import AGAIN_MS_MAX, SEND_TIMEOUT_MS, Producer, SendResult
 from epochmq.client.core.outgoing import Outgoing, body_bytes, check_callable
@@ -121,6 +122,7 @@ class TransactionProducer(Producer):
         topics: topics whose brokers may ask this producer before its first send.
         timeout_ms: milliseconds for one send with all its tries, and for ending a transaction.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
+        credentials: the user who signs the requests; None means the user of the process, if any.
 
     Raises:
         UsageError: an argument has a wrong type, or `listener` lacks a method.
@@ -136,11 +138,12 @@ class TransactionProducer(Producer):
         topics: Sequence[str] = (),
         timeout_ms: int = SEND_TIMEOUT_MS,
         tls: ssl.SSLContext | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         for name in ("execute_local", "check"):
             function = getattr(listener, name, None)
             check_callable(f"listener.{name}", function, "; see TransactionListener")
-        super().__init__(namesrv, group, timeout_ms=timeout_ms, tls=tls)
+        super().__init__(namesrv, group, timeout_ms=timeout_ms, tls=tls, credentials=credentials)
         self.listener = listener
         self._topics = tuple(topics)
         self._checking = 0

@@ -9,7 +9,7 @@ from enum import Enum
 from zlib import crc32
 
 from epochmq.base.ports import Rng
-from epochmq.model.topic import MessageQueue
+from epochmq.model.topic import PERM_WRITE, MessageQueue, TopicRouteData
 from epochmq.wire.codes import ResponseCode
 
 
@@ -148,3 +148,12 @@ class RoundRobin:
 def by_key(queues: Sequence[MessageQueue], key: str) -> MessageQueue:
     """Return the queue of `key`: the same in every process while the list of queues is the same."""
     return queues[crc32(key.encode()) % len(queues)]
+
+
+def permission_note(route: TopicRouteData | None) -> str:
+    """Return a note for an error message if no queue of `route` is writable, else an empty text."""
+    if route is None or not route.queue_datas:
+        return ""
+    if any(data.perm & PERM_WRITE for data in route.queue_datas):
+        return ""
+    return "; its queues may not be written (permission without w)"

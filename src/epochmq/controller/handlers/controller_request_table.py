@@ -39,3 +39,13 @@ HANDLERS: dict[int, tuple[Handler, bool]] = {
     RequestCode.CONTROLLER_GET_TIMELINE: (controller_config.handle_timeline, True),
 }
 """Keys are request codes; True means that only the leader answers."""
+
+FREE = frozenset(
+    {
+        RequestCode.CONTROLLER_GET_METADATA_INFO,
+        RequestCode.CONTROLLER_GET_SYNC_STATE_DATA,
+        RequestCode.CONTROLLER_GET_TIMELINE,
+    }
+)
+"""Requests that need no signature with authenticationEnabled: who leads, who is master, and what
+happened. A controller does not know the users of the brokers."""

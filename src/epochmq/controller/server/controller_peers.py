@@ -11,6 +11,7 @@ from epochmq.runtime.peers import Peer
 from epochmq.runtime.rng import random_name
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
+from epochmq.wire.session import Signer
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +32,11 @@ class RaftLink:
     controller can ask whether the connection belongs to this controller; see `raft_sessions.py`.
     """
 
-    def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, address: str, tls: ssl.SSLContext | None = None, signer: Signer | None = None
+    ) -> None:
         self._address = address
+        self._signer = signer
         self._tls = tls
         self._word = random_name()
         self._peer: Peer | None = None
@@ -70,7 +74,9 @@ class RaftLink:
     async def _connect(self) -> None:
         self._word = random_name()
         try:
-            peer = self._peer = await Peer.connect(self._address, CONNECT_TIMEOUT_MS, tls=self._tls)
+            peer = self._peer = await Peer.connect(
+                self._address, CONNECT_TIMEOUT_MS, tls=self._tls, signer=self._signer
+            )
             while self._waiting:
                 self._write(peer, self._waiting.popleft())
         except NotReachable as error:

@@ -9,6 +9,8 @@ import logging
 import os
 from collections.abc import Callable
 
+from epochmq.auth.protected_table import protected
+from epochmq.auth.server_keys import inner_signer
 from epochmq.base.errors import (
     EnvironmentFault,
     EpochError,
@@ -23,7 +25,7 @@ from epochmq.base.ports import Clock, Disk
 from epochmq.base.task_set import TaskSet
 from epochmq.controller.config_file import ConfigFile
 from epochmq.controller.controller_effects import Dial, Notify, SendReply
-from epochmq.controller.handlers.controller_request_table import HANDLERS
+from epochmq.controller.handlers.controller_request_table import FREE, HANDLERS
 from epochmq.controller.options import UNCLEAN, USUAL_CHANGES_PATH, ControllerOptions
 from epochmq.controller.server.controller_node import ControllerNode
 from epochmq.controller.server.controller_peers import LINK, RaftLink, is_refused
@@ -69,7 +71,8 @@ class Controller:
         self.failed: asyncio.Future[EpochError]
         self._thread = BlockingThread("epochmq-controller")
         self._tls = client_tls(options)
-        self._peers = Peers(tls=self._tls)
+        self._signer = inner_signer(options)
+        self._peers = Peers(tls=self._tls, signer=self._signer)
         self._links: dict[str, RaftLink] = {}
         self._tokens = 0
         self._asking: dict[int, Session] = {}
@@ -96,7 +99,7 @@ class Controller:
         self.failed = asyncio.get_running_loop().create_future()
         peers = self.options.peers()
         self._links = {
-            number: RaftLink(address, self._tls)
+            number: RaftLink(address, self._tls, self._signer)
             for number, address in peers.addresses.items()
             if number != peers.self_id
         }
@@ -130,7 +133,7 @@ class Controller:
         found: dict[int, Handler] = dict.fromkeys(map(int, HANDLERS), self.handle)
         found[int(RequestCode.RAFT_MESSAGE)] = self._receive
         found[int(RequestCode.RAFT_LINK)] = self._answer_link
-        return found
+        return protected(found, self.options, FREE)
 
     def handle(self, command: Command, session: Session, now: int) -> Held:
         """Handle a request; the answer is sent at the end of this turn or later."""

@@ -1,5 +1,5 @@
-from epochmq.runtime import log_writer
-from epochmq.runtime.log_writer import LogThrottle, also_left_out
+from epochmq.base import log_throttle
+from epochmq.base.log_throttle import LogThrottle, also_left_out
 
 
 def test_one_line_a_period_and_the_next_one_counts_the_others() -> None:
@@ -16,9 +16,9 @@ def test_one_line_a_period_and_the_next_one_counts_the_others() -> None:
 
 def test_the_peers_that_are_remembered_are_bounded() -> None:
     lines = LogThrottle(1_000)
-    for number in range(3 * log_writer.KEYS_MAX):
+    for number in range(3 * log_throttle.KEYS_MAX):
         assert lines.left_out(str(number), 0) == 0
-    assert len(lines._last) == log_writer.KEYS_MAX
+    assert len(lines._last) == log_throttle.KEYS_MAX
 
 
 def test_how_a_line_ends() -> None:

@@ -1,0 +1,47 @@
+"""Audit log: one line for each change by an administrator, and for each refused request.
+
+The lines go to the logger `epochmq.audit`. They contain no passwords: of a request only its name
+and the resources that it needs are written. Strangers can cause refusals, so that lines about them
+are limited.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from epochmq.auth.access_control import AccessRefused
+from epochmq.base.log_throttle import LogThrottle, also_left_out
+from epochmq.model.host import host_of
+
+log = logging.getLogger("epochmq.audit")
+
+REPORT_MS = 1_000
+"""At most one line is written in this time for refusals of one kind from one address."""
+_LENGTH_MAX = 200
+
+
+class AuditLog:
+    """Writes the audit log of one server."""
+
+    def __init__(self) -> None:
+        self._throttle = LogThrottle(REPORT_MS)
+
+    def changed(
+        self, request: str, peer: str, user: str, resources: Iterable[str], problem: str
+    ) -> None:
+        """Write a line about a change; an empty `problem` means that it was accepted."""
+        text = "user=%s from=%s request=%s on=%s result=%s"
+        result = f"refused: {_short(problem)}" if problem else "accepted"
+        log.info(text, _short(user), peer, request, _short(",".join(resources)) or "-", result)
+
+    def refused(self, request: str, peer: str, error: AccessRefused, now: int) -> None:
+        """Write a line about a request that access control refused; `now` is monotonic ms."""
+        left_out = self._throttle.left_out(f"{host_of(peer)} {error.reason}", now)
+        if left_out is not None:
+            text = "user=%s from=%s request=%s result=denied: %s%s"
+            reason, more = _short(error.reason), also_left_out(left_out)
+            log.warning(text, _short(error.user), peer, request, reason, more)
+
+
+def _short(text: str) -> str:
+    """Return a text that a client chose: printable, without line breaks, and not long."""
+    return text[:_LENGTH_MAX].encode("unicode_escape").decode()

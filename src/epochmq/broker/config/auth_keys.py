@@ -1,0 +1,165 @@
+"""Options of users and policies, under RocketMQ's names (ACL 2.0, RIP-68).
+
+RocketMQ loads classes by name. Here the usual names of its classes stand for the built-in parts,
+and other names are refused.
+"""
+
+from dataclasses import dataclass
+
+from epochmq.auth.access_control import AccessRules
+from epochmq.auth.server_keys import (
+    ServerAuthKeys,
+    inner_client_is_set,
+    inner_credentials,
+    user_problems,
+)
+from epochmq.base.options import PATH, option
+
+_AUTHENTICATION = "org.apache.rocketmq.auth.authentication."
+_AUTHORIZATION = "org.apache.rocketmq.auth.authorization."
+_DAY_S = 86_400
+
+
+def _classes(package: str, *names: str) -> tuple[str, ...]:
+    return ("", *(package + name for name in names))
+
+
+def _unused(default: int, what: str) -> int:
+    """An option of RocketMQ's caches, which EpochMQ does not have."""
+    found: int = option(default, f"Without effect: {what}", low=0, high=10_000_000)
+    return found
+
+
+_NO_USER_CACHE = "users are in memory, and a change counts from the next request on."
+_NO_RESULT_CACHE = "each request is checked."
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuthKeys(ServerAuthKeys):
+    # Policies.
+    authorization_enabled: bool = option(
+        False, "Normal users may do only what policies allow. Needs authenticationEnabled."
+    )
+    auth_key_file: str = option(
+        "",
+        "File with the key that encrypts passwords on disk, as `epochmq user new-key` makes it, the"
+        " same on all brokers of a group. Empty: a key derived from"
+        " innerClientAuthenticationCredentials; without them config/auth.key in the store"
+        " directory, made at the first start. EpochMQ's own.",
+        unit=PATH,
+    )
+    authentication_whitelist: str = option(
+        "", "Request codes, separated by commas, that need no signature."
+    )
+    authorization_whitelist: str = option(
+        "", "Request codes, separated by commas, that need no policy."
+    )
+    migrate_auth_from_v1_enabled: bool = option(
+        False, "Not supported yet: make users of the accounts in plain_acl.yml."
+    )
+
+    # Classes, of which only RocketMQ's own are known.
+    authentication_provider: str = option(
+        "",
+        "RocketMQ's class; empty is the same.",
+        choices=_classes(_AUTHENTICATION, "provider.DefaultAuthenticationProvider"),
+    )
+    authentication_metadata_provider: str = option(
+        "",
+        "RocketMQ's class; empty is the same.",
+        choices=_classes(_AUTHENTICATION, "provider.LocalAuthenticationMetadataProvider"),
+    )
+    authentication_strategy: str = option(
+        "",
+        "RocketMQ's classes; both check each request.",
+        choices=_classes(
+            _AUTHENTICATION,
+            "strategy.StatelessAuthenticationStrategy",
+            "strategy.StatefulAuthenticationStrategy",
+        ),
+    )
+    authorization_provider: str = option(
+        "",
+        "RocketMQ's class; empty is the same.",
+        choices=_classes(_AUTHORIZATION, "provider.DefaultAuthorizationProvider"),
+    )
+    authorization_metadata_provider: str = option(
+        "",
+        "RocketMQ's class; empty is the same.",
+        choices=_classes(_AUTHORIZATION, "provider.LocalAuthorizationMetadataProvider"),
+    )
+    authorization_strategy: str = option(
+        "",
+        "RocketMQ's classes; both check each request.",
+        choices=_classes(
+            _AUTHORIZATION,
+            "strategy.StatelessAuthorizationStrategy",
+            "strategy.StatefulAuthorizationStrategy",
+        ),
+    )
+
+    # RocketMQ's caches.
+    user_cache_max_num: int = _unused(1000, _NO_USER_CACHE)
+    user_cache_expired_second: int = _unused(600, _NO_USER_CACHE)
+    user_cache_refresh_second: int = _unused(60, _NO_USER_CACHE)
+    acl_cache_max_num: int = _unused(1000, _NO_USER_CACHE)
+    acl_cache_expired_second: int = _unused(600, _NO_USER_CACHE)
+    acl_cache_refresh_second: int = _unused(60, _NO_USER_CACHE)
+    stateful_authentication_cache_max_num: int = _unused(10_000, _NO_RESULT_CACHE)
+    stateful_authentication_cache_expired_second: int = _unused(60, _NO_RESULT_CACHE)
+    stateful_authorization_cache_max_num: int = _unused(10_000, _NO_RESULT_CACHE)
+    stateful_authorization_cache_expired_second: int = _unused(60, _NO_RESULT_CACHE)
+
+
+def access_rules(keys: AuthKeys) -> AccessRules | None:
+    """Return what is checked; None if nothing is. The options were checked by `auth_problems`."""
+    if not keys.authentication_enabled:
+        return None
+    inner = inner_credentials(keys)
+    return AccessRules(
+        authenticates=True,
+        authorizes=keys.authorization_enabled,
+        unauthenticated_codes=_codes(keys.authentication_whitelist),
+        unauthorized_codes=_codes(keys.authorization_whitelist),
+        allows_plain=keys.allow_plain_authentication,
+        supers=() if inner is None else (inner,),
+    )
+
+
+def _codes(text: str) -> frozenset[int]:
+    return frozenset(int(part) for part in text.split(",") if part.strip())
+
+
+def auth_problems(keys: AuthKeys, *, has_replicas: bool) -> list[str]:
+    """Return the problems of the values; none of the texts contains a password."""
+    problems = user_problems(keys)
+    for key, text in (
+        ("authenticationWhitelist", keys.authentication_whitelist),
+        ("authorizationWhitelist", keys.authorization_whitelist),
+    ):
+        try:
+            _codes(text)
+        except ValueError:
+            problems.append(f"option '{key}' must be request codes, separated by commas")
+    if keys.authorization_enabled and not keys.authentication_enabled:
+        problems.append(
+            "option 'authorizationEnabled' needs authenticationEnabled: without it a client could"
+            " use any user's name"
+        )
+    if keys.migrate_auth_from_v1_enabled:
+        problems.append("option 'migrateAuthFromV1Enabled' is not supported yet; set it to false")
+    if not keys.authentication_enabled:
+        return problems
+    inner = inner_client_is_set(keys)
+    if not inner and not keys.init_authentication_user.strip():
+        problems.append(
+            "option 'authenticationEnabled' needs initAuthenticationUser, or nobody could sign a"
+            " request"
+        )
+    if has_replicas and not inner:
+        problems.append(
+            "option 'authenticationEnabled' with replicas needs"
+            " innerClientAuthenticationCredentials, the same on all brokers of the group: they sign"
+            " the brokers' requests to each other"
+        )
+    return problems

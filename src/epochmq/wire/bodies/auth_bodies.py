@@ -1,0 +1,37 @@
+"""Bodies of requests about users and policies (ACL 2.0): 3001 to 3010."""
+
+from msgspec import UNSET
+
+from epochmq.wire.bodies.body import Body, MaybeText
+
+
+class UserInfo(Body):
+    """A user. In answers the password is masked."""
+
+    username: MaybeText = UNSET
+    password: MaybeText = UNSET
+    user_type: MaybeText = UNSET
+    user_status: MaybeText = UNSET
+
+
+class PolicyEntryInfo(Body):
+    """One entry of a policy."""
+
+    resource: MaybeText = UNSET
+    actions: list[str] | None = None
+    source_ips: list[str] | None = None
+    decision: MaybeText = UNSET
+
+
+class PolicyInfo(Body):
+    """The entries of one type of policy, Custom or Default."""
+
+    policy_type: MaybeText = UNSET
+    entries: list[PolicyEntryInfo] | None = None
+
+
+class AclInfo(Body):
+    """The policies of a subject, `User:NAME`."""
+
+    subject: MaybeText = UNSET
+    policies: list[PolicyInfo] | None = None
