@@ -12,6 +12,12 @@ from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault, NotReachable
 from epochmq.base.ports import Clock
+from epochmq.replication.link_authentication import (
+    ANSWER_BYTES,
+    FollowerHandshake,
+    LinkKeys,
+    NotAuthenticated,
+)
 from epochmq.replication.replication_ports import Socket, Sockets
 
 _log = logging.getLogger(__name__)
@@ -23,6 +29,10 @@ TURN_BYTES_MAX = 4 * 1024 * 1024
 RETRY_MS_MAX = 5000
 STABLE_MS = 5000
 """After a connection of this length, the next one is tried without a longer wait."""
+
+
+Add = Callable[[int, Callable[[], object]], object]
+"""`add_reader` or `add_writer` of an event loop."""
 
 
 class FollowerSide(Protocol):
@@ -65,6 +75,7 @@ class MasterPeer:
         after: Callable[[], None],
         retry_ms: int,
         connect_timeout_ms: int,
+        keys: LinkKeys | None = None,
     ) -> None:
         self._side = side
         self._sockets = sockets
@@ -72,6 +83,10 @@ class MasterPeer:
         self._after = after
         self._retry_ms = retry_ms
         self._connect_timeout_ms = connect_timeout_ms
+        self._keys = keys
+        self._authenticates = keys is not None
+        """Whether the next connection is authenticated. Without `required` a master of an older
+        version, or without credentials, is accepted as well."""
         self._loop = asyncio.get_running_loop()
         self._staging = memoryview(bytearray(READ_BYTES))
         self._sock: Socket | None = None
@@ -94,7 +109,7 @@ class MasterPeer:
         wait_ms, said, whole_end = self._retry_ms, "", self._side.whole_end
         while True:
             try:
-                sock = await self._sockets.connect(host, port, self._connect_timeout_ms)
+                sock = await self._connect(host, port)
             except NotReachable as error:
                 if str(error) != said:
                     said = str(error)
@@ -111,6 +126,70 @@ class MasterPeer:
                 wait_ms = RETRY_MS_MAX
             await asyncio.sleep(wait_ms / 1000)
             wait_ms = min(2 * wait_ms, RETRY_MS_MAX)
+
+    async def _connect(self, host: str, port: int) -> Socket:
+        """Connect and authenticate both ends; raises `NotReachable`."""
+        sock: Socket = await self._sockets.connect(host, port, self._connect_timeout_ms)
+        keys = self._keys
+        if keys is None or not self._authenticates:
+            self._authenticates = keys is not None
+            return sock
+        try:
+            async with asyncio.timeout(self._connect_timeout_ms / 1000):
+                await self._prove(sock, keys)
+        except BaseException as error:
+            sock.close()
+            if not isinstance(error, (OSError, EOFError, NotAuthenticated)):
+                raise
+            self._authenticates = keys.required
+            reason = str(error) or "no answer in time"
+            hint = "are the credentials of the brokers the same on both?"
+            raise NotReachable(
+                f"the link to the master at {host}:{port} is not authenticated: {reason}; {hint}"
+            ) from None
+        return sock
+
+    async def _prove(self, sock: Socket, keys: LinkKeys) -> None:
+        handshake = FollowerHandshake(keys)
+        await self._send_all(sock, handshake.call)
+        answer = await self._receive(sock, ANSWER_BYTES)
+        await self._send_all(sock, handshake.proof(answer))
+
+    async def _send_all(self, sock: Socket, data: bytes) -> None:
+        while data:
+            try:
+                data = data[sock.send(data) :]
+            except (BlockingIOError, InterruptedError):
+                await self._when_ready(sock, self._loop.add_writer, self._loop.remove_writer)
+
+    async def _receive(self, sock: Socket, size: int) -> bytes:
+        """Return exactly `size` bytes; raises `EOFError`."""
+        buffer = memoryview(bytearray(size))
+        done = 0
+        while done < size:
+            try:
+                count = sock.recv_into(buffer[done:])
+            except (BlockingIOError, InterruptedError):
+                await self._when_ready(sock, self._loop.add_reader, self._loop.remove_reader)
+                continue
+            if not count:
+                raise EOFError("closed by the master")
+            done += count
+        return bytes(buffer)
+
+    async def _when_ready(self, sock: Socket, add: Add, remove: Callable[[int], object]) -> None:
+        ready: asyncio.Future[None] = self._loop.create_future()
+        number = sock.fileno()
+
+        def wake() -> None:
+            if not ready.done():
+                ready.set_result(None)
+
+        add(number, wake)
+        try:
+            await ready
+        finally:
+            remove(number)
 
     async def _pump(self, sock: Socket) -> None:
         self._sock = sock

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from epochmq.base.limits import HA_BATCH_BYTES_MAX
+from epochmq.replication.link_authentication import LinkKeys
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ class ReplicationOptions:
     """The log was written without a controller (before an upgrade); it becomes epoch 0."""
     sync_before_ack: bool = False
     """A follower acknowledges only what is on its device (SYNC_FLUSH)."""
+
+    link_keys: LinkKeys | None = None
+    """Authenticates links; None without credentials of the brokers."""
 
     gap_max_bytes: int = 256 * 1024 * 1024
     """haMaxGapNotInSync: without a controller, a slave that is further behind does not count."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from epochmq.base.ports import Clock, File
 from epochmq.replication.link import Chunk
+from epochmq.replication.link_authentication import LinkKeys, MasterHandshake, NotAuthenticated
 from epochmq.replication.replication_ports import Socket, Sockets
 
 _log = logging.getLogger(__name__)
@@ -24,6 +25,10 @@ COPY_BYTES_MAX = 64 * 1024
 the head."""
 TURN_BYTES_MAX = 4 * 1024 * 1024
 """Bytes that one link may send before other links have their turn."""
+HANDSHAKE_S = 5
+"""A link must be authenticated within this time."""
+REPORT_MS = 1_000
+"""At most one refused link is logged in this time."""
 ACCEPT_PAUSE_S = 0.1
 """Pause in seconds after a failed accept, for example without file descriptors."""
 _MSG_MORE = 0x8000
@@ -202,6 +207,7 @@ class LinkServer:
         clock: Clock,
         after: Callable[[], None],
         broken: Callable[[Exception], None],
+        keys: LinkKeys | None = None,
     ) -> None:
         self.side = side
         self.files = files
@@ -215,6 +221,10 @@ class LinkServer:
         """Called when the core may have effects to execute."""
         self._broken = broken
         """Called with an unexpected error."""
+        self._keys = keys
+        self._handshakes: dict[int, MasterHandshake] = {}
+        """Links that are not authenticated yet; the core does not know them."""
+        self._refused_at_ms = -REPORT_MS
         self._listener: Any = None
         self._resuming: asyncio.TimerHandle | None = None
         self._failing = False
@@ -254,9 +264,43 @@ class LinkServer:
                 return
             sock, peer = found
             self._numbers += 1
-            self.wires[self._numbers] = Wire(self, self._numbers, sock, peer)
-            self.side.link_accepted(self._numbers, peer, self.clock.now_ms())
-            self._after()
+            wire = self.wires[self._numbers] = Wire(self, self._numbers, sock, peer)
+            if self._keys is None:
+                self._admit(wire)
+            else:
+                self._handshakes[wire.number] = MasterHandshake(self._keys, self.clock.now_ms())
+                self.loop.call_later(HANDSHAKE_S, self._expire, wire.number)
+
+    def _admit(self, wire: Wire) -> None:
+        self.side.link_accepted(wire.number, wire.peer, self.clock.now_ms())
+        self._after()
+
+    def _authenticate(self, wire: Wire, data: memoryview) -> memoryview | None:
+        """Process bytes of a link that is not authenticated; return those for the core, or None."""
+        try:
+            reply, rest = self._handshakes[wire.number].received(bytes(data))
+        except NotAuthenticated as error:
+            self._refuse(wire, str(error))
+            return None
+        if reply:
+            wire.send(reply)
+        if rest is None:
+            return None
+        del self._handshakes[wire.number]
+        self._admit(wire)
+        return memoryview(rest)
+
+    def _expire(self, number: int) -> None:
+        if number in self._handshakes:
+            self._refuse(self.wires[number], f"no authentication within {HANDSHAKE_S} s")
+
+    def _refuse(self, wire: Wire, reason: str) -> None:
+        """Close a link that is not authenticated; the core has not heard of it."""
+        now = self.clock.now_ms()
+        if now - self._refused_at_ms >= REPORT_MS:
+            self._refused_at_ms = now
+            _log.warning("replication link of %s refused: %s", wire.peer, reason)
+        self.close(wire.number, reason)
 
     def _pause(self) -> None:
         """Stop accepting for a moment, because the listener stays readable while accepts fail."""
@@ -268,8 +312,13 @@ class LinkServer:
         self.loop.add_reader(self._listener.fileno(), self._accept)
 
     def heard(self, wire: Wire, data: memoryview) -> None:
-        """Pass bytes of a follower to the core."""
+        """Pass bytes of a follower to the core, once the link is authenticated."""
         try:
+            if wire.number in self._handshakes:
+                found = self._authenticate(wire, data)
+                if not found:
+                    return
+                data = found
             self.side.link_received(wire.number, data, self.clock.now_ms())
             self._after()
             wire.pump()
@@ -279,6 +328,9 @@ class LinkServer:
     def lost(self, wire: Wire, reason: str) -> None:
         """Close a link after an error of its socket, and tell the core."""
         if not wire.closed:
+            if self._handshakes.pop(wire.number, None) is not None:
+                self.close(wire.number, reason)
+                return
             self.close(wire.number, reason)
             self.side.link_closed(wire.number, self.clock.now_ms())
             self._after()
@@ -292,6 +344,7 @@ class LinkServer:
     def close(self, number: int, reason: str) -> None:
         """Close a link, without telling the core."""
         wire = self.wires.pop(number, None)
+        self._handshakes.pop(number, None)
         if wire is not None:
             _log.info("follower %s: link closed: %s", wire.peer, reason)
             wire.close()

@@ -95,6 +95,7 @@ class Shell:
             self._clock,
             self._after,
             self._broken,
+            self._options.link_keys,
         )
         bound = server.start(host, port)
         self._server = server
@@ -143,6 +144,7 @@ class Shell:
             self._after,
             self._options.reconnect_ms,
             self._options.connect_timeout_ms,
+            self._options.link_keys,
         )
         self._peer = peer
         self._peer_task = asyncio.create_task(

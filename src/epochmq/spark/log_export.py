@@ -14,7 +14,23 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
-from epochmq.base.errors import EnvironmentFault, NotReachable, PeerError, Refused
+from epochmq.auth.credentials import outgoing_credentials
+from epochmq.base.errors import (
+    EnvironmentFault,
+    NotReachable,
+    PeerError,
+    Refused,
+    UsageError,
+)
+from epochmq.client.aio.client_credentials import credentials_of
+from epochmq.replication.link_authentication import (
+    ANSWER_BYTES,
+    FollowerHandshake,
+    LinkKeys,
+    NotAuthenticated,
+    derive_key,
+)
+from epochmq.runtime.rng import new_nonce
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.log_learner import EpochStart, Home, Learner, find_home
 
@@ -159,6 +175,8 @@ class ExportLink:
 
     def __enter__(self) -> "ExportLink":
         try:
+            if self.home.authenticated:
+                self._authenticate()
             self._send(self.learner.hello())
         except BaseException:
             self._socket.close()
@@ -167,6 +185,26 @@ class ExportLink:
 
     def __exit__(self, *_: object) -> None:
         self._socket.close()
+
+    def _authenticate(self) -> None:
+        """Prove to the master that this process knows the credentials of the brokers.
+
+        Raises `UsageError` without credentials, `NotReachable` with others than the brokers'.
+        """
+        found = outgoing_credentials.get() or credentials_of(os.environ)
+        if found is None:
+            raise UsageError(
+                f"{self._name} gives its log only to the cluster's own servers: set the credentials"
+                " of the brokers (EPOCHMQ_ACCESS_KEY and EPOCHMQ_SECRET_KEY)"
+            )
+        key = derive_key(found.access_key, found.secret_key)
+        handshake = FollowerHandshake(LinkKeys(key, True, new_nonce))
+        self._send(handshake.call)
+        try:
+            self._send(handshake.proof(self._exactly(ANSWER_BYTES)))
+        except NotAuthenticated as error:
+            text = f"the credentials of this process are not those of the brokers: {error}"
+            raise NotReachable(f"{self._name} was not asked for its log; {text}") from None
 
     def heads(self) -> None:
         """Read frame heads until log bytes follow, or the master has sent everything confirmed."""

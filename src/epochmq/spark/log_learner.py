@@ -156,6 +156,7 @@ class Learner:
 T = TypeVar("T")
 
 FILE_BYTES_KEY = "mappedFileSizeCommitLog"
+AUTHENTICATION_KEY = "authenticationEnabled"
 _FILE_BYTES = 1 << 30
 
 
@@ -166,6 +167,8 @@ class Home(NamedTuple):
     host: str
     port: int
     file_bytes: int
+    authenticated: bool = False
+    """Whether a reader must prove that it knows the credentials of the brokers."""
 
 
 def find_brokers(name_server: str, tls: OutgoingTls | None = None) -> list[str]:
@@ -219,4 +222,5 @@ async def _home(admin: Admin, broker: str) -> Home:
         raise NotReachable(f"{address} is not the master of {broker} any more; try again")
     host, port = parse_addr(answer.masterHaAddress)
     config = await admin.broker_config(address)
-    return Home(broker, host, port, int(config.get(FILE_BYTES_KEY, _FILE_BYTES)))
+    authenticated = config.get(AUTHENTICATION_KEY) == "true"
+    return Home(broker, host, port, int(config.get(FILE_BYTES_KEY, _FILE_BYTES)), authenticated)

@@ -3,12 +3,15 @@
 import logging
 from dataclasses import dataclass, replace
 
+from epochmq.auth.server_keys import inner_credentials
 from epochmq.base.options import describe
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.config.replica_keys import ReplicaKeys
 from epochmq.model.host import split_addresses
+from epochmq.replication.link_authentication import LinkKeys, derive_key
 from epochmq.replication.options import ReplicationOptions
 from epochmq.runtime.config_text import file_below_root
+from epochmq.runtime.rng import new_nonce
 from epochmq.store.epochs import FILE as EPOCH_FILE
 
 # Options -------------------------------------------------------------------------------------
@@ -84,7 +87,21 @@ def replication_options(options: BrokerOptions, *, upgraded: bool) -> Replicatio
         **{ours: getattr(options, theirs) for ours, theirs in FIELDS.items()},
         adopt_plain_log=upgraded,
         sync_before_ack=options.flush_disk_type == "SYNC_FLUSH",
+        link_keys=link_keys(options),
     )
+
+
+def link_keys(options: BrokerOptions) -> LinkKeys | None:
+    """Return what authenticates replication links; None without credentials of the brokers.
+
+    Links without authentication are accepted until authentication is enabled, so that a group can
+    be changed over broker by broker.
+    """
+    inner = inner_credentials(options)
+    if inner is None:
+        return None
+    key = derive_key(inner.access_key, inner.secret_key)
+    return LinkKeys(key, options.authentication_enabled, new_nonce)
 
 
 def changed_options(running: ReplicationOptions, options: BrokerOptions) -> ReplicationOptions:
