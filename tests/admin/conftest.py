@@ -6,12 +6,20 @@ import pytest
 from tests.admin.replicated import Replicas
 from tests.admin.world import World, world_on
 from tests.compat.peers.epochmq import EpochCluster
+from tests.compat.peers.secure import ADMIN_ENV, SECURE
 
 
 @pytest.fixture(scope="session")
 def world() -> Iterator[World]:
     with world_on(EpochCluster()) as filled:
         yield filled
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[World]:
+    """An empty cluster whose broker checks signatures and policies; commands sign as `admin`."""
+    with EpochCluster(broker_config=SECURE) as running:
+        yield World(running, env=ADMIN_ENV)
 
 
 @pytest.fixture(scope="module")

@@ -49,6 +49,8 @@ class World:
 
     cluster: Cluster
     sent: list[SendResult] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    """More environment variables of the commands."""
 
     @property
     def broker(self) -> str:
@@ -56,7 +58,7 @@ class World:
 
     def run(self, *args: str, answer: str | None = None) -> Ran:
         """`epochmq ARGS` against this cluster."""
-        env = {"NAMESRV_ADDR": self.cluster.namesrv_addr, "COLUMNS": "120"}
+        env = {"NAMESRV_ADDR": self.cluster.namesrv_addr, "COLUMNS": "120", **self.env}
         result = CliRunner(env=env).invoke(cli, args, input=answer)
         assert result.exception is None or isinstance(result.exception, SystemExit), result
         return Ran(result.exit_code, result.stdout, result.stderr)

@@ -8,13 +8,20 @@ from pathlib import Path
 from tests.compat.peers.cache import cache_dir, maven_jars
 from tests.compat.peers.java import _MODULES, VERSION, java_command, make_home
 
+from epochmq.auth.credentials import Credentials
+
 Command = tuple[str, ...]
 _SOURCE = Path(__file__).with_name("RunAll.java")
 
 
-def run_upstream(commands: Sequence[Command], namesrv: str, scratch: Path) -> dict[Command, str]:
-    """What each command printed on standard output, in the order given."""
-    home = make_home(cache_dir() / "mqadmin-home")
+def run_upstream(
+    commands: Sequence[Command], namesrv: str, scratch: Path, user: Credentials | None = None
+) -> dict[Command, str]:
+    """What each command printed on standard output, in the order given; `user` signs them."""
+    home = make_home(cache_dir() / "mqadmin-home" if user is None else scratch / "home")
+    if user is not None:
+        text = f"accessKey: {user.access_key}\nsecretKey: {user.secret_key}\n"
+        (home / "conf" / "tools.yml").write_text(text)
     lines = scratch / "commands"
     lines.write_text("".join("\t".join((*c, "-n", namesrv)) + "\n" for c in commands))
     done = subprocess.run(

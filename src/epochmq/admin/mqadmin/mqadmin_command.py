@@ -56,13 +56,26 @@ COMMANDS = {
     "queryMsgByOffset": ("queries", "The message at an offset of a queue."),
     "sendMessage": ("transfer", "Send one message."),
     "consumeMessage": ("transfer", "Print messages of a topic."),
+    "createUser": ("mqadmin_auth", "Create a user."),
+    "updateUser": ("mqadmin_auth", "Change password, type or status of a user."),
+    "deleteUser": ("mqadmin_auth", "Delete a user and its policies."),
+    "getUser": ("mqadmin_auth", "One user."),
+    "listUser": ("mqadmin_auth", "All users."),
+    "createAcl": ("mqadmin_auth", "Add entries to the policy of a user."),
+    "updateAcl": ("mqadmin_auth", "Change entries of the policy of a user."),
+    "deleteAcl": ("mqadmin_auth", "Delete an entry, or all policies of a user."),
+    "getAcl": ("mqadmin_auth", "The policies of one user."),
+    "listAcl": ("mqadmin_auth", "The policies of all users."),
+    "copyUser": ("mqadmin_auth", "Copy users to another broker."),
+    "copyAcl": ("mqadmin_auth", "Copy policies to another broker."),
 }
 SECTIONS = {
     "Cluster": tuple(COMMANDS)[:12],
     "Controllers and replicas": tuple(COMMANDS)[12:22],
     "Topics": tuple(COMMANDS)[22:28],
     "Consumer groups": tuple(COMMANDS)[28:35],
-    "Messages": tuple(COMMANDS)[35:],
+    "Messages": tuple(COMMANDS)[35:41],
+    "Users and policies": tuple(COMMANDS)[41:],
 }
 
 

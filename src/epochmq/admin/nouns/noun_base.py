@@ -94,6 +94,14 @@ async def all_groups(
     return dict(sorted(found.items()))
 
 
+async def masters_of(admin: "Admin", cluster: str | None) -> dict[str, str]:
+    """Return the address of each master; raises `NotFound` if there is none."""
+    found = await admin.masters(cluster)
+    if not found:
+        raise NotFound("no master is registered now")
+    return found
+
+
 async def check_group_known(admin: "Admin", group: str) -> None:
     """Raise `NotFound`, with the most similar group, if the group does not exist."""
     groups = await all_groups(admin)

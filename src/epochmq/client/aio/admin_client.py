@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from epochmq.base.errors import EpochError, NotFound, Refused
 from epochmq.base.unbounded import LONG_MAX
+from epochmq.client.aio.admin_auth import AuthCalls
 from epochmq.client.aio.admin_calls import SLOW_TIMEOUT_MS, ask_all, pick_address
 from epochmq.client.aio.admin_controllers import ClusterCalls, ControllerCalls
 from epochmq.client.aio.admin_groups import is_offline
@@ -273,7 +274,7 @@ def _wants(members: ConsumerConnection, message: StoredMessage) -> bool:
 # Admin client --------------------------------------------------------------------------------
 
 
-class Admin(ClusterCalls, ControllerCalls, MessageCalls):
+class Admin(ClusterCalls, ControllerCalls, MessageCalls, AuthCalls):
     """Requests of operators. Use as `async with Admin("127.0.0.1:9876") as admin: ...`.
 
     It works with brokers and name servers of RocketMQ as well. Numbers in parentheses in the
@@ -283,6 +284,7 @@ class Admin(ClusterCalls, ControllerCalls, MessageCalls):
         namesrv: addresses of the name servers, as "host:port;host:port".
         timeout_ms: milliseconds for one request; some slow requests use 15,000.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
+        credentials: the user who signs the requests; None means the user of the process, if any.
 
     Raises:
         NotReachable: a server does not answer in time.
