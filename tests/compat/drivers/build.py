@@ -29,7 +29,7 @@ def _java_classes(name: str, version: str, jars: Path) -> Path:
 
 def java_driver(version: str) -> Driver:
     """The Java client of one version."""
-    jars = maven_jars("client", version)
+    jars = maven_jars("client-acl" if version.startswith("4.") else "client", version)
     classes = _java_classes("java", version, jars)
     home = ("-Duser.home={home}", "-Drocketmq.client.localOffsetStoreDir={home}/offsets")
     quick = "-Drocketmq.client.rebalance.waitInterval=1000"  # 20 s until a retry queue is taken

@@ -114,7 +114,8 @@ class Group(Running):
         self._own_root = root is None
         self.root = Path(tempfile.mkdtemp(prefix="group-")) if root is None else root.resolve()
         self.broker_name = broker_name
-        self.namesrv = self._make_namesrv(brokers)
+        self.namesrv = self._make_namesrv(brokers, "namesrv")
+        self.more_name_servers: list[Server] = []
         self.controllers = self._make_controllers(controllers, controller_config or {})
         self._java_heap = {"heap": heap, "flags": flags}
         self.relay = self._make_relay() if relay else None
@@ -127,12 +128,20 @@ class Group(Running):
             self._make_broker(brokers, number, broker_config or {}) for number in range(replicas)
         ]
 
-    def _make_namesrv(self, kind: str) -> Server:
+    def add_name_server(self) -> Server:
+        """One more name server of ours, for brokers that are not started yet."""
+        made = self._make_namesrv(OURS, f"namesrv-{len(self.more_name_servers) + 2}")
+        self.more_name_servers.append(made)
+        for broker in self.brokers:
+            broker.config["namesrvAddr"] = f"{broker.config['namesrvAddr']};{made.address}"
+        return made
+
+    def _make_namesrv(self, kind: str, name: str) -> Server:
         port = free_port()
         config: dict[str, str | int | bool] = {"listenPort": port, "bindAddress": "127.0.0.1"}
         if kind == JAVA:
             config["scanAvailableNameSrv"] = False
-        return Server(kind, "namesrv", self.root / "namesrv", port, config)
+        return Server(kind, "namesrv", self.root / name, port, config)
 
     def _make_relay(self) -> Server:
         port = free_port()
@@ -239,7 +248,8 @@ class Group(Running):
         state = self.sync_state()
         if state is None or list(state.in_sync) != alive or state.master_address is None:
             return False
-        return wire.is_registered(self.namesrv_addr, state.master_address)
+        servers = [self.namesrv, *self.more_name_servers]
+        return all(wire.is_registered(each.address, state.master_address) for each in servers)
 
     # Life ------------------------------------------------------------------------------------
 
@@ -247,7 +257,13 @@ class Group(Running):
     def servers(self) -> list[Server]:
         """All, in the order of their start."""
         relays = [] if self.relay is None else [self.relay]
-        return [self.namesrv, *self.controllers, *self.brokers, *relays]
+        return [
+            self.namesrv,
+            *self.more_name_servers,
+            *self.controllers,
+            *self.brokers,
+            *relays,
+        ]
 
     def start(self) -> Self:
         """Start everything and return when the set is whole."""

@@ -103,9 +103,16 @@ def report(body: str, result: Any) -> None:
     emit("sent", status=status, id=result.msg_id, queue_offset=result.offset, body=body)
 
 
+def sign(client: Any, options: Options) -> None:
+    """Sign requests as `--user`, if there is one."""
+    if "user" in options:
+        client.set_session_credentials(options["user"], options["secret"], "")
+
+
 def send(options: Options) -> None:
     producer = Producer(options.get("group", "PG_driver"))
     producer.set_namesrv_addr(options["namesrv"])
+    sign(producer, options)
     producer.set_timeout(options.number("timeout-ms", 5000))
     producer.start()
     time.sleep(SETTLED_S)
@@ -267,6 +274,7 @@ def start_member(options: Options, member: int, seen: threading.Semaphore) -> Pu
     consumer = PushConsumer(options["group"], options.flag("order"), model)
     consumer.set_namesrv_addr(options["namesrv"])
     consumer.set_instance_name(f"member-{member}-{time.time_ns()}")
+    sign(consumer, options)
 
     def take(message: Any) -> None:
         received(member, message)
@@ -282,6 +290,7 @@ def start_member(options: Options, member: int, seen: threading.Semaphore) -> Pu
 def pull(options: Options) -> None:
     consumer = PullConsumer(options["group"])
     consumer.set_namesrv_addr(options["namesrv"])
+    sign(consumer, options)
     consumer.start()
     emit("started", member=0)
     try:

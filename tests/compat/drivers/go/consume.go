@@ -42,6 +42,7 @@ func startMember(o options, member int, seen chan<- struct{}) (rocketmq.PushCons
 		consumer.WithGroupName(o["group"]),
 		consumer.WithInstance(unique("member")),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+		consumer.WithCredentials(credentials(o)),
 		consumer.WithConsumerOrder(o.flag("order")),
 	}
 	if o.flag("broadcast") {
@@ -86,6 +87,7 @@ func pull(o options) error {
 		consumer.WithGroupName(o["group"]),
 		consumer.WithInstance(unique("puller")),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+		consumer.WithCredentials(credentials(o)),
 	)
 	if err != nil {
 		return err

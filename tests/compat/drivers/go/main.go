@@ -100,6 +100,11 @@ func emit(fields event) {
 	fmt.Fprintf(out, "{\"event\":%q,%s\n", name, rest[1:])
 }
 
+// credentials signs requests as --user; without one they are empty, and nothing is signed.
+func credentials(o options) primitive.Credentials {
+	return primitive.Credentials{AccessKey: o["user"], SecretKey: o["secret"]}
+}
+
 func received(member int, message *primitive.MessageExt) {
 	emit(event{
 		"event": "received", "member": member, "topic": message.Topic,

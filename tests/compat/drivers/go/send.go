@@ -27,6 +27,7 @@ func send(o options) error {
 		producer.WithInstanceName(unique("producer")),
 		producer.WithSendMsgTimeout(o.millis("timeout-ms", 5000)),
 		producer.WithQueueSelector(selector),
+		producer.WithCredentials(credentials(o)),
 	)
 	if err != nil {
 		return err

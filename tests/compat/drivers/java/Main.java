@@ -4,6 +4,9 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
+import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyRemotingClient;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
@@ -98,6 +101,13 @@ public final class Main {
                 throw new IllegalArgumentException("--" + name + " is missing");
             }
             return value;
+        }
+
+        /** Signs requests as `--user`; null without one. */
+        RPCHook signer() {
+            return values.containsKey("user")
+                ? new AclClientRPCHook(new SessionCredentials(text("user"), text("secret")))
+                : null;
         }
 
         int number(String name, int otherwise) {

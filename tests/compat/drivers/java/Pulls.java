@@ -16,7 +16,8 @@ final class Pulls {
 
     @SuppressWarnings("deprecation")
     static void pull(Main.Options options) throws Exception {
-        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(options.text("group"));
+        DefaultMQPullConsumer consumer =
+            new DefaultMQPullConsumer(options.text("group"), options.signer());
         consumer.setNamesrvAddr(options.text("namesrv"));
         consumer.setInstanceName("puller-" + System.nanoTime());
         consumer.start();
@@ -59,7 +60,8 @@ final class Pulls {
     }
 
     static void litePull(Main.Options options) throws Exception {
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(options.text("group"));
+        DefaultLitePullConsumer consumer =
+            new DefaultLitePullConsumer(options.text("group"), options.signer());
         consumer.setNamesrvAddr(options.text("namesrv"));
         consumer.setInstanceName("lite-" + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

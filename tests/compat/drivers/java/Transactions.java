@@ -15,7 +15,7 @@ final class Transactions {
     static void run(Main.Options options) throws Exception {
         AtomicInteger asked = new AtomicInteger();
         TransactionMQProducer producer =
-            new TransactionMQProducer(options.text("group", "PG_transactions"));
+            new TransactionMQProducer(options.text("group", "PG_transactions"), options.signer());
         producer.setNamesrvAddr(options.text("namesrv"));
         producer.setInstanceName("transactions-" + System.nanoTime());
         producer.setSendMsgTimeout(options.number("timeout-ms", 5000));

@@ -35,6 +35,7 @@ function common(options, name) {
     httpclient: { request() { throw new Error('no HTTP here'); } },
     instanceName: `${name}-${process.hrtime.bigint()}`,
     logger: quiet,
+    ...(options.user ? { accessKey: options.user, secretKey: options.secret } : {}),
     ...(options['poll-ms'] === '0' ? {} : {
       pollNameServerInteval: Number(options['poll-ms'] || 1000),
       rebalanceInterval: 1000,

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from epochmq.auth.credentials import Credentials, outgoing_credentials
 from epochmq.base.errors import EpochError
 from epochmq.client.aio import (
     ConsumeResult,
@@ -256,8 +257,11 @@ SCENARIOS = {"send": send, "transact": transact, "push": push, "pull": pull}
 
 async def run(words: list[str]) -> bool:
     error = ""
+    options = Options.parse(words[1:])
+    user = Credentials(options["user"], options["secret"]) if "user" in options else None
+    outgoing_credentials.set(user)
     try:
-        await SCENARIOS[words[0]](Options.parse(words[1:]))
+        await SCENARIOS[words[0]](options)
     except Exception as caught:
         error = f"{type(caught).__name__}: {caught}"
     emit("end", scenario=words[0], ok=not error, error=error)

@@ -1,0 +1,200 @@
+"""A replicated group whose every server checks signatures: failover, replicas, and strangers."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.client.aio.eventually import eventually
+
+from epochmq.auth.credentials import Credentials
+from epochmq.base.errors import EpochError, Refused
+from epochmq.client.aio import Admin, Producer, PullConsumer
+from epochmq.client.aio.admin_auth import policy_of
+from epochmq.model.message import Message
+from epochmq.model.topic import MessageQueue, TopicConfig
+from epochmq.wire.bodies.auth_bodies import UserInfo
+from epochmq.wire.codes import RequestCode
+from epochmq.wire.command import request
+
+from .peers.cluster import Config
+from .peers.group import Group, Server
+from .peers.secure import ADMIN, SECURE
+
+ALICE = Credentials("alice", "alice-secret")
+SERVER = {
+    key: value
+    for key, value in SECURE.items()
+    if key
+    in ("authenticationEnabled", "initAuthenticationUser", "innerClientAuthenticationCredentials")
+}
+KILLS = 3
+SENDS_BETWEEN_KILLS = 200
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[Group]:
+    made = Group(root=tmp_path, broker_config=SECURE, controller_config=SERVER)
+    made.namesrv.config.update(SERVER)
+    with made as running:
+        yield running
+
+
+async def send_until_killed(group: Group, producer: Producer) -> list[str]:
+    """Send while the master is killed and replaced; return the ids that were acknowledged."""
+    acknowledged: list[str] = []
+
+    async def send() -> None:
+        result = await producer.send(Message("t", b"x"))
+        acknowledged.append(result.msg_id)
+
+    for _ in range(SENDS_BETWEEN_KILLS):
+        await send()
+    master = group.master()
+    assert master is not None
+    master.process.kill9()
+    for _ in range(SENDS_BETWEEN_KILLS):
+        await send()
+    master.start()
+    await asyncio.to_thread(group.wait_ready)
+    return acknowledged
+
+
+async def stored(group: Group) -> set[str]:
+    """Return the ids of all messages of topic `t`."""
+    found: set[str] = set()
+    async with PullConsumer(group.namesrv_addr, "g", credentials=ADMIN) as consumer:
+        queue, offset = MessageQueue("t", group.broker_name, 0), 0
+        end = await consumer.max_offset(queue)
+        while offset < end:
+            result = await consumer.pull(queue, offset)
+            found |= {message.msg_id for message in result.messages}
+            offset = result.next_offset
+    return found
+
+
+async def test_users_survive_failovers_and_nothing_is_lost(group: Group) -> None:
+    """A user that was created is known to the next master, and a deleted one is not."""
+    where = group.namesrv_addr
+    async with (
+        Admin(where, credentials=ADMIN) as admin,
+        Producer(where, credentials=ALICE, timeout_ms=20_000) as producer,
+    ):
+
+        async def master() -> str:
+            return (await admin.masters())[group.broker_name]
+
+        await admin.create_topic(TopicConfig("t", 1, 1))
+        user = UserInfo(username="alice", password=ALICE.secret_key)
+        await admin.create_user(await master(), user)
+        await admin.put_acl(await master(), policy_of("User:alice", ["Topic:t"], ["Pub"], "Allow"))
+        acknowledged: list[str] = []
+        for number in range(KILLS):
+            acknowledged += await send_until_killed(group, producer)
+            names = {str(user.username) for user in await admin.users(await master())}
+            assert names == {"admin", "alice", *([f"user-{number - 1}"] if number else [])}
+            if number:
+                await admin.delete_user(await master(), f"user-{number - 1}")
+            new = UserInfo(username=f"user-{number}", password="x")
+            await admin.create_user(await master(), new)
+        await admin.update_user(await master(), UserInfo(username="alice", user_status="disable"))
+        before = await master()
+        found = group.master()
+        assert found is not None
+        found.process.kill9()
+
+        async def another() -> bool:
+            try:
+                return await master() != before
+            except (EpochError, KeyError):
+                return False
+
+        await eventually(another, bool)
+        with pytest.raises(Refused, match="the user or the signature is wrong"):
+            await producer.send(Message("t", b"x"))
+    assert set(acknowledged) <= await stored(group)
+    assert len(acknowledged) == KILLS * 2 * SENDS_BETWEEN_KILLS
+
+
+async def test_strangers_get_nothing_anywhere(group: Group) -> None:
+    """On every port: brokers, replication, name server, controllers."""
+    master = group.master()
+    assert master is not None
+    wrong = (None, Credentials("admin", "wrong"), Credentials("inner", "wrong"))
+    asked = {
+        master.address: (RequestCode.GET_ALL_CONSUMER_OFFSET, RequestCode.LOG_READ),
+        group.namesrv_addr: (RequestCode.REGISTER_BROKER, RequestCode.UPDATE_NAMESRV_CONFIG),
+        group.controllers[0].address: (
+            RequestCode.CONTROLLER_ELECT_MASTER,
+            RequestCode.CONTROLLER_REGISTER_BROKER,
+            RequestCode.RAFT_MESSAGE,
+            RequestCode.GET_CONTROLLER_CONFIG,
+        ),
+    }
+    for credentials in wrong:
+        async with Admin(group.namesrv_addr, credentials=credentials) as stranger:
+            for address, codes in asked.items():
+                for code in codes:
+                    answer = await stranger.instance.call(address, request(code, {}), 3_000)
+                    assert answer.code == 16, (address, code)
+    port = int(master.config["haListenPort"])
+    for first in (struct.pack(">ihhq", 1, 0, 1, 2**31 + 5), struct.pack(">iq", 2, 0), b"GET / "):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as link:
+            link.sendall(first)
+            assert link.recv(1) == b""
+    assert group.is_ready()
+
+
+async def test_an_open_group_becomes_a_secured_one_without_an_outage(tmp_path: Path) -> None:
+    """The steps of docs/OPERATING.md, one server after the other, under load."""
+    inner = "innerClientAuthenticationCredentials"
+    checks = {key: SERVER[key] for key in ("authenticationEnabled", "initAuthenticationUser")}
+    group = Group(root=tmp_path)
+    second = group.add_name_server()
+    with group:
+        where = f"{group.namesrv_addr};{second.address}"
+
+        def restart(server: Server) -> None:
+            server.process.stop()
+            server.start()
+            group.wait_ready()
+
+        async def restart_all(changes: Config, *, brokers_only: bool = False) -> None:
+            others = [] if brokers_only else [group.namesrv, second, *group.controllers]
+            for server in [*others, *group.brokers]:
+                server.config.update(changes)
+                await asyncio.to_thread(restart, server)
+
+        async with Admin(where) as admin:
+            await admin.create_topic(TopicConfig("t", 1, 1))
+        async with Producer(where, credentials=ALICE, timeout_ms=20_000) as producer:
+            acknowledged: list[str] = []
+            done = asyncio.Event()
+
+            async def send() -> None:
+                while not done.is_set():
+                    acknowledged.append((await producer.send(Message("t", b"x"))).msg_id)
+
+            sending = asyncio.create_task(send())
+            await restart_all({inner: SERVER[inner]})
+            async with Admin(where) as admin:
+                master = (await admin.masters())[group.broker_name]
+                for user, kind in ((ADMIN, "Super"), (ALICE, "Normal")):
+                    info = UserInfo(
+                        username=user.access_key, password=user.secret_key, user_type=kind
+                    )
+                    await admin.create_user(master, info)
+                acl = policy_of("User:alice", ["Topic:t"], ["Pub"], "Allow")
+                await admin.put_acl(master, acl)
+            await restart_all(checks)
+            await restart_all({"authorizationEnabled": True}, brokers_only=True)
+            done.set()
+            await sending
+            async with Admin(where) as stranger:
+                master = (await stranger.masters())[group.broker_name]
+                with pytest.raises(Refused, match="not signed"):
+                    await stranger.users(master)
+        assert set(acknowledged) <= await stored(group)
+        assert len(acknowledged) > SENDS_BETWEEN_KILLS
