@@ -1,12 +1,15 @@
 """The producer against a real broker."""
 
-import pytest
+import asyncio
 
-from epochmq.base.errors import EpochError, NotReachable, Refused, UsageError
-from epochmq.client.aio import Producer, PullConsumer
+import pytest
+from tests.compat.peers.epochmq import EpochCluster
+
+from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
+from epochmq.client.aio import Admin, Producer, PullConsumer
 from epochmq.client.core.send_policy import SendStatus
 from epochmq.model.message import Message
-from epochmq.model.topic import MessageQueue
+from epochmq.model.topic import MessageQueue, TopicConfig
 
 
 async def bodies(namesrv: str, topic: str) -> dict[int, list[bytes]]:
@@ -92,3 +95,20 @@ async def test_no_name_server_is_one_clear_error() -> None:
     async with Producer("127.0.0.1:1", "p", retries=0) as producer:
         with pytest.raises(NotReachable, match="no name server answers"):
             await producer.send(Message("T", b"x"), timeout_ms=500)
+
+
+async def test_a_send_waits_while_no_broker_of_a_known_topic_is_registered() -> None:
+    """A rolling restart: a master that stops unregisters before the next one is registered."""
+    with EpochCluster(broker_config={"autoCreateTopicEnable": False}) as cluster:
+        async with Admin(cluster.namesrv_addr) as admin:
+            await admin.create_topic(TopicConfig("t", 1, 1))
+        async with Producer(cluster.namesrv_addr, "p", timeout_ms=30_000) as producer:
+            await producer.send(Message("t", b"one"))
+            await asyncio.to_thread(cluster.stop_broker)
+            with pytest.raises(NotReachable, match="no broker of topic t is registered now"):
+                await producer.send(Message("t", b"x"), timeout_ms=200)
+            with pytest.raises(NotFound):
+                await producer.send(Message("unknown", b"x"))
+            sending = asyncio.create_task(producer.send(Message("t", b"two")))
+            await asyncio.to_thread(cluster.start_broker)
+            assert (await sending).status is SendStatus.SEND_OK

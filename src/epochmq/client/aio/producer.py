@@ -349,6 +349,11 @@ class Producer(Closing):
             try:
                 async with asyncio.timeout(max(1, deadline.left_ms()) / 1_000):
                     await self._refresh_route(topic)
+            except NotFound:
+                if instance.routes.route(topic) is None:
+                    raise
+                # A master that stops unregisters its topics; the next one has yet to register.
+                raise NotReachable(f"no broker of topic {topic} is registered now") from None
             except TimeoutError:
                 servers = ", ".join(instance.name_servers.addresses)
                 raise _NoRouteInTime(
