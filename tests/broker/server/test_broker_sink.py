@@ -4,12 +4,15 @@ import json
 from collections.abc import Callable
 
 import pytest
+from tests.broker.auth_harness import AuthHarness
 from tests.broker.broker_harness import BrokerHarness, ext, pull, send
 
+from epochmq.auth.credentials import Credentials
 from epochmq.broker.consume.client_tables import ClientMember, Manner
 from epochmq.broker.state.keeper import write_here
 from epochmq.broker.state.stamps import asking
 from epochmq.wire.codes import RequestCode as Code
+from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import FLAG_RESPONSE, Command
 
 
@@ -253,3 +256,25 @@ def test_a_disk_that_refuses_metadata_is_tried_again(
 def test_the_fast_port_takes_sends(harness: BrokerHarness) -> None:
     answer = harness.client(fast_port=True).ask(send())
     assert ext(answer)["queueOffset"] == "0"
+
+
+def test_a_held_pull_ends_with_the_user_that_sent_it() -> None:
+    """The user gets no message that arrives after its removal, however long the pull may wait."""
+    harness = AuthHarness()
+    alice = Credentials("alice", "alice-secret")
+    harness.put_user(alice)
+    harness.topic("T")
+    harness.allow(alice, ("Topic:T", "Sub"), ("Group:G", "Sub"))
+    consumer = harness.client()
+    held = pull(sys_flag=6)
+    alice.sign(held)
+    consumer.put(held)
+    harness.turn()
+    assert consumer.take() == []
+    harness.ask(Command(Code.AUTH_DELETE_USER, ext={"username": "alice"}))
+    assert [answer.code for answer in consumer.take()] == [ResponseCode.PULL_NOT_FOUND]
+    assert harness.ask(send()).code == 0
+    assert consumer.take() == []
+    again = pull(sys_flag=6)
+    alice.sign(again)
+    assert consumer.ask(again).code == ResponseCode.NO_PERMISSION

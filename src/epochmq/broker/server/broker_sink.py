@@ -73,6 +73,8 @@ class BrokerSink:
         self.pops = PopHandler(node)
         self._checks_access = node.access is not None
         """Whether signatures are checked; then each request goes through the table."""
+        self._accounts = node.accounts.version
+        """The version of the users for which the held requests were checked."""
         self._fresh = False
         """Whether the stage has read the options and topics in this turn."""
         self._telling = False
@@ -218,6 +220,10 @@ class BrokerSink:
         finally:
             self.pulls.in_turn = False
         node = self.node
+        if node.accounts.version is not self._accounts:
+            self._accounts = node.accounts.version
+            if self._checks_access:
+                self._check_held_again(now)
         node.pop.write_acks(node.clock.wall_ms())
         node.announce()
         if node.keeper.dirty:
@@ -225,6 +231,15 @@ class BrokerSink:
         if node.topics.changed and self.registrar is not None and not self._telling:
             self._telling = True
             node.keeper.when_saved(self._tell_changed)
+
+    def _check_held_again(self, now: int) -> None:
+        """Answer the requests that wait for messages, after a change of users or policies.
+
+        Their clients ask again, and the new requests are checked. So a user that was removed gets
+        no more messages.
+        """
+        self.pulls.answer_all(now)
+        self.pops.answer_all(now)
 
     def _tell_changed(self) -> None:
         """Register the changed topics: they are saved now."""
