@@ -17,6 +17,7 @@ from bench import (
     recovery,
     replicated,
     rows,
+    signatures,
     simulated,
     throughput,
     timers,
@@ -32,7 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parts = ["async", "sync", "pull", "footprint", "recovery"]
     parts += ["floor", "failover", "replicated", "catchup", "groups", "decode"]
-    parts += ["timers", "transactions", "pop", "delayed", "simulated", "clients"]
+    parts += ["timers", "transactions", "pop", "delayed", "simulated", "clients", "signatures"]
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART", help=" | ".join(parts))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0)
@@ -65,6 +66,8 @@ def _run(part: str, kinds: list[str], args: argparse.Namespace) -> str:
         return floor.table(args.runs, args.seconds)
     if part == "failover":
         return failover.table(kinds, args.kills)
+    if part == "signatures":
+        return signatures.table(kinds, args.runs, args.seconds)
     if part == "clients":
         return client_failover.table(kinds, args.kills, args.pauses)
     if part == "replicated":
