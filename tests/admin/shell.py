@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,14 +26,20 @@ class Shell:
         kept = {k: v for k, v in os.environ.items() if k not in ("NAMESRV_ADDR", "EPOCHMQ_DEBUG")}
         return {**kept, "HOME": str(self.directory)}
 
-    def run(self, *args: str, stdin: bytes = b"", timeout: float = 50) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error."""
+    def run(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        timeout: float = 50,
+        env: Mapping[str, str] | None = None,
+    ) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error; `env` adds variables."""
         done = subprocess.run(
             [*ARGV, *args],
             input=stdin,
             capture_output=True,
             cwd=self.directory,
-            env=self.env,
+            env={**self.env, **(env or {})},
             timeout=timeout,
             check=False,
         )

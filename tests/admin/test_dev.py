@@ -128,3 +128,31 @@ def test_what_does_not_go_together(tmp_path: Path) -> None:
         for args in (("--groups", "2"), ("--acting-master", "--replicas", "1")):
             code, _, said = shell.run("dev", *args)
             assert (code, "--acting-master" in said) == (2, True)
+
+
+def test_a_secure_cluster_serves_signed_requests_over_tls_only(tmp_path: Path) -> None:
+    with shell_in(tmp_path) as shell:
+        code, out, said = shell.run("dev", "-d", "--secure")
+        assert code == 0, said
+        assert said.count("password ") == 1
+        directory = tmp_path / ".epochmq"
+        authority = {"EPOCHMQ_TLS_CA": str(directory / "certs" / "ca.pem")}
+        admin = {**authority, "EPOCHMQ_CREDENTIALS": str(directory / "admin.credentials")}
+        assert all(f"export {name}={value}" in out for name, value in admin.items())
+        assert shell.run("topic", "create", "t")[0] == 3
+        code, _, said = shell.run("topic", "create", "t", env=authority)
+        assert (code, "the request is not signed" in said) == (1, True)
+        assert shell.run("topic", "create", "t", env=admin)[0] == 0
+        code, _, said = shell.run("produce", "t", stdin=b"hello\n", env=admin)
+        assert (code, said.startswith("sent 1 messages")) == (0, True)
+        shell.run("dev", "stop")
+        code, _, said = shell.run("dev", "-d")
+        assert (code, "password" in said) == (0, False)
+        assert shell.run("topic", "list", env=admin)[0] == 0
+
+
+def test_an_open_cluster_does_not_become_a_secure_one(tmp_path: Path) -> None:
+    with shell_in(tmp_path) as shell:
+        settle(shell)
+        code, _, said = shell.run("dev", "-d", "--secure")
+        assert (code, "holds a cluster that is not secure" in said) == (1, True)

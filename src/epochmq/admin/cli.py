@@ -30,6 +30,7 @@ COMMANDS = {
     "container": ("epochmq.admin.container_command", "Run several brokers in one process."),
     "controller": ("epochmq.admin.controller_command", "Run a controller, which elects masters."),
     "relay": ("epochmq.admin.relay_command", "Run a relay: one address for a group's master."),
+    "certs": ("epochmq.admin.certs_command", "Make certificates for a test cluster."),
     "store": ("epochmq.admin.store_command", "Check the files of a broker that is stopped."),
     "pipeline": (
         "epochmq.admin.pipeline.pipeline_command",
@@ -43,7 +44,7 @@ SECTIONS = {
     "Messages": ("produce", "consume"),
     "Data": ("pipeline", "lake"),
     "Administration": ("topic", "group", "message", "user", "acl", "cluster", "top", "mqadmin"),
-    "Servers": ("namesrv", "broker", "container", "controller", "relay", "store"),
+    "Servers": ("namesrv", "broker", "container", "controller", "relay", "certs", "store"),
 }
 EPILOG = """\b
 Name servers: -n HOST:PORT, else $NAMESRV_ADDR, else those of the `epochmq dev`

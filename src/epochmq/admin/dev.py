@@ -39,6 +39,12 @@ dir_option = click.option(
     type=click.IntRange(1, GROUPS_MAX),
     help="With --acting-master: number of broker groups.  [default: 2]",
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="With TLS, users and policies: only signed requests are served. The password of the first"
+    " user is printed once.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -47,6 +53,7 @@ def command(
     replicas: int | None,
     acting_master: bool,
     groups: int | None,
+    secure: bool,
 ) -> None:
     """Start a name server and a broker as processes of their own; Ctrl-C stops all.
 
@@ -63,24 +70,27 @@ def command(
     if acting_master:
         if replicas == 1:
             raise click.UsageError("--acting-master needs at least 2 replicas")
-        ctx.exit(_run(ctx.obj, detach, replicas or 2, groups or 2))
-    ctx.exit(_run(ctx.obj, detach, replicas, 0))
+        ctx.exit(_run(ctx.obj, detach, replicas or 2, groups or 2, secure))
+    ctx.exit(_run(ctx.obj, detach, replicas, 0, secure))
 
 
-def _run(directory: Path, detach: bool, replicas: int | None, groups: int) -> int:
+def _run(directory: Path, detach: bool, replicas: int | None, groups: int, secure: bool) -> int:
     from epochmq.admin.local.config_files import PortBlock
     from epochmq.admin.local.foreground import how_to, watch
     from epochmq.admin.local.local_cluster import LocalCluster
+    from epochmq.admin.local.secure_files import ADMIN, CREDENTIALS
 
     cluster = LocalCluster(directory)
     wanted = PortBlock(replicas=replicas, acting_groups=groups) if replicas else None
-    started = cluster.start(wanted)
+    started = cluster.start(wanted, secure=secure)
     if started.moved_from:
         note(f"this cluster was in {started.moved_from}: its *.properties name {directory} now")
     for line in started.choice.taken if started.choice else ():
         note(line)
     if started.choice and started.choice.taken:
         note(f"using the ports from {started.choice.ports.namesrv} on instead")
+    if started.password is not None:
+        note(f"user {ADMIN}, password {started.password} (also in {directory / CREDENTIALS})")
     if started.was_running:
         note(f"it runs already in {directory}; `epochmq dev stop` stops it")
     elif detach:

@@ -9,6 +9,7 @@ import click
 
 from epochmq.admin.local import processes
 from epochmq.admin.local.local_cluster import LocalCluster
+from epochmq.admin.local.secure_files import environment, is_secure
 from epochmq.admin.shared import exits
 from epochmq.admin.shared.output import note
 from epochmq.runtime.main import run
@@ -33,6 +34,9 @@ def how_to(cluster: LocalCluster) -> str:
         several = len(parts) > 1
         lines.append((title + "s" * several, " ".join(part.address for part in parts)))
     lines.append(("files", str(cluster.directory)))
+    if is_secure(cluster.directory):
+        variables = environment(cluster.directory)
+        lines += [("for commands", f"export {name}={value}") for name, value in variables.items()]
     tries = ["echo hello | epochmq produce greetings", _CONSUME]
     if len(cluster.brokers) > 1:
         tries.append("epochmq chaos kill master; epochmq top")

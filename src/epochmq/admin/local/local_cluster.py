@@ -5,6 +5,7 @@ of one group; or a name server and groups of a master and slaves that can become
 
 cluster.json           addresses, while the cluster is up (where.py reads it)
 *.properties           written once, then the user's
+certs/  admin.credentials  with `--secure`, see secure_files.py
 namesrv.pid ...        process ids
 logs/  store/, store-0/ or store-a-0/ ...  controller-0/ ...  namesrv/
 """
@@ -19,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from epochmq.admin.local import config_files, processes, where
+from epochmq.admin.local import config_files, processes, secure_files, where
 from epochmq.admin.local.config_files import HOST, PortBlock, PortChoice
 from epochmq.base.errors import EnvironmentFault, EpochError
 from epochmq.client.aio import Admin
@@ -27,6 +28,7 @@ from epochmq.client.aio.name_servers import NameServers
 from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.rng import RealRng
+from epochmq.runtime.tls import outgoing_tls
 
 # Cluster ready -------------------------------------------------------------------------------
 # Checks whether a cluster can be used, by the requests of a client.
@@ -37,7 +39,7 @@ TIMEOUT_MS = 1_000
 
 async def brokers_known(namesrv: str) -> int:
     """Return how many brokers have registered at the name server; 0 when it does not answer."""
-    peers = Peers()
+    peers = Peers(tls=outgoing_tls.get())
     servers = NameServers(namesrv, peers, RealRng())
     try:
         # Every broker registers the template of new topics, so that topic's route lists all
@@ -93,6 +95,8 @@ class Started:
     choice: PortChoice | None = None
     moved_from: str | None = None
     """The cluster's former directory, if it was moved."""
+    password: str | None = None
+    """The password of the first Super user, if it was made now."""
 
 
 class LocalCluster:
@@ -148,29 +152,36 @@ class LocalCluster:
     def log(self, name: str) -> Path:
         return self.directory / "logs" / f"{name}.log"
 
-    def start(self, wanted: PortBlock | None = None) -> Started:
+    def start(self, wanted: PortBlock | None = None, *, secure: bool = False) -> Started:
         """Start the servers that do not run, on the ports of their files, else near `wanted`.
+
+        With `secure` a new cluster gets certificates and users.
 
         Raises `EnvironmentFault` with the last log line of a server that fails to start.
         """
         self._make_directory()
         with self._locked():
             self._check_replicas(wanted)
-            choice = moved_from = None
+            self._check_security(secure)
+            choice = moved_from = password = None
             if all(part.pid is None for part in self.parts()):
                 moved_from = config_files.follow_move(self.directory)
+                is_new = not config_files.names(self.directory)
                 choice = self._choose_ports(wanted or PortBlock())
+                if is_new and secure:
+                    password = self._make_secure()
             missing = [part.name for part in self.parts() if part.pid is None]
             try:
                 for name in missing:
                     self._start(name)
                 if missing:
-                    asyncio.run(self._wait_ready())
+                    with secure_files.as_admin(self.directory):
+                        asyncio.run(self._wait_ready())
             except BaseException:
                 self._stop(missing)
                 raise
             self._announce()
-            return Started(not missing, choice, moved_from)
+            return Started(not missing, choice, moved_from, password)
 
     def start_one(self, name: str) -> None:
         """Start a server that was stopped or killed, without waiting for it."""
@@ -232,6 +243,20 @@ class LocalCluster:
                 f"{self.directory} holds a cluster with {_counted(have)}, not {_counted(wanted)};"
                 " choose another directory with --dir, or remove this one"
             )
+
+    def _check_security(self, secure: bool) -> None:
+        """Raise an error if an existing cluster would have to become a secure one."""
+        if secure and config_files.names(self.directory):
+            if not secure_files.is_secure(self.directory):
+                raise EnvironmentFault(
+                    f"{self.directory} holds a cluster that is not secure; choose another directory"
+                    " with --dir, or remove this one"
+                )
+
+    def _make_secure(self) -> str:
+        found = config_files.names(self.directory)
+        kinds = {self.directory / f"{n}.properties": config_files.kind_of(n) for n in found}
+        return secure_files.make_secure(self.directory, kinds)
 
     def _choose_ports(self, wanted: PortBlock) -> PortChoice:
         found = config_files.names(self.directory)
