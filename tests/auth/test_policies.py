@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import choose
 
 from epochmq.auth.policies import (
     Action,
@@ -210,7 +211,7 @@ def specified(policies: dict[PolicyType, tuple[PolicyEntry, ...]], need: Need, i
     return False
 
 
-@settings(max_examples=2_000)
+@settings(max_examples=choose(2_000, 100_000))
 @given(POLICIES, NEEDS, st.sampled_from(["10.1.1.1", "192.0.2.1", "198.51.100.1"]))
 def test_the_decision_is_the_specified_one(
     policies: dict[PolicyType, tuple[PolicyEntry, ...]], need: Need, ip: str

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.client.aio.eventually import eventually
+from tests.tiers import choose
 
 from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import EpochError, Refused
@@ -30,7 +31,7 @@ SERVER = {
     if key
     in ("authenticationEnabled", "initAuthenticationUser", "innerClientAuthenticationCredentials")
 }
-KILLS = 3
+KILLS = choose(3, 20)
 SENDS_BETWEEN_KILLS = 200
 
 

@@ -43,9 +43,8 @@ def create_private(path: str, data: bytes, what: str) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.link(draft, path)
-    except FileExistsError:
-        pass
+        with suppress(FileExistsError):
+            os.link(draft, path)
     except OSError as error:
         raise ConfigError([f"cannot make {what} {path}: {error.strerror}"]) from None
     finally:

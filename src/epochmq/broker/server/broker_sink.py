@@ -332,9 +332,9 @@ class BrokerSink:
         if header.batch:
             take_batch(self.stage, session, command, header, body, now)
         else:
-            self.stage.stage_message(
-                session, command.opaque, command.version, header, body, command
-            )
+            # Without the command the answer has the short way of ordinary sends.
+            kept = command if command.binary or command.is_oneway else None
+            self.stage.stage_message(session, command.opaque, command.version, header, body, kept)
         return HELD
 
     def _known_first(self, handler: Handler) -> Handler:

@@ -1,0 +1,102 @@
+"""Frames that were changed on the way, and bytes of strangers: nothing of it is stored."""
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.broker.auth_harness import ADMIN, AuthHarness
+from tests.broker.broker_harness import send
+from tests.tiers import FIRST_SEED, choose
+
+from epochmq.auth.policies import (
+    BadPolicy,
+    parse_actions,
+    parse_decision,
+    parse_resource,
+    parse_source_ips,
+)
+from epochmq.auth.signature import SIGNATURE, signed_content
+from epochmq.base.errors import PeerError
+from epochmq.wire.command import Command, decode, encode_frame
+
+FRAMES = choose(5_000, 500_000)
+
+
+def content_of(command: Command) -> tuple[bytes, str]:
+    ext = command.ext or {}
+    return signed_content(ext, command.body, command.version), ext.get(SIGNATURE, "")
+
+
+def test_a_changed_frame_is_stored_only_if_what_was_signed_is_the_same() -> None:
+    """The signature covers values of fields and the body; all else SECURITY.md names."""
+    harness, random = AuthHarness(), Random(FIRST_SEED)
+    harness.topic("T")
+    original = send(b"body")
+    ADMIN.sign(original)
+    original.opaque = 7
+    signed, frame = content_of(original), encode_frame(original)
+    stored = 0
+    for _ in range(FRAMES):
+        changed = bytearray(frame)
+        for _ in range(random.choice((1, 1, 1, 2, 5))):
+            changed[random.randrange(8, len(changed))] = random.randrange(256)
+        client = harness.client()
+        frames = client._reader.feed(bytes(changed))
+        try:
+            same = all(
+                content_of(decode(each.header, each.binary, bytes(each.body))) == signed
+                for each in frames
+            )
+        except PeerError:
+            same = False
+        before = harness.store.queue_bounds("T", 0)[1]
+        harness.sink.receive(client.session, frames, harness.clock.now)
+        harness.turn()
+        grown = harness.store.queue_bounds("T", 0)[1] - before
+        assert grown in (0, 1)
+        assert not grown or same, bytes(changed)
+        stored += grown
+        if stored > 500:  # the store is small; the topic begins again
+            harness, stored = AuthHarness(), 0
+            harness.topic("T")
+
+
+def test_an_unsigned_frame_of_any_bytes_changes_nothing() -> None:
+    harness, random = AuthHarness(), Random(FIRST_SEED + 1)
+    harness.topic("T")
+    version = harness.node.accounts.version
+    for _ in range(FRAMES):
+        ext = {
+            random.choice(("topic", "b", "AccessKey", "Signature", "username", "subject")): str(
+                random.choice(("T", "admin", "inner", "User:admin", "", "ä", "\x00"))
+            )
+            for _ in range(random.randrange(4))
+        }
+        code = random.choice((10, 310, 320, 11, 17, 25, 34, 200, 215, 3001, 3003, 3008, 34009))
+        command = Command(code, ext=ext, body=random.randbytes(random.randrange(40)))
+        answer = harness.client().ask(command)
+        assert answer.code == 16, (code, ext)
+    assert harness.node.accounts.version is version
+    assert harness.store.queue_bounds("T", 0)[1] == 0
+
+
+TEXTS = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(["*", "Topic:", "Topic:*", "Group:a*", "10.0.0.0/8", "::1", "Pub", "Allow"]),
+)
+
+
+@given(st.lists(TEXTS, max_size=4))
+def test_any_text_is_a_policy_or_an_error(texts: list[str]) -> None:
+    for parse in (parse_actions, parse_source_ips):
+        try:
+            parse(texts)
+        except BadPolicy:
+            continue
+    for text in texts:
+        for read in (parse_resource, parse_decision):
+            try:
+                found = read(text)
+            except BadPolicy:
+                continue
+            assert read(str(found)) == found
