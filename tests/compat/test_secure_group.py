@@ -10,19 +10,21 @@ import pytest
 from tests.client.aio.eventually import eventually
 from tests.tiers import choose
 
-from epochmq.auth.credentials import Credentials
-from epochmq.base.errors import EpochError, Refused
+from epochmq.auth.credentials import Credentials, outgoing_credentials
+from epochmq.base.errors import EpochError, NotReachable, Refused
 from epochmq.client.aio import Admin, Producer, PullConsumer
 from epochmq.client.aio.admin_auth import policy_of
 from epochmq.model.message import Message
 from epochmq.model.topic import MessageQueue, TopicConfig
+from epochmq.spark.log_export import LogExport
+from epochmq.spark.log_learner import find_home
 from epochmq.wire.bodies.auth_bodies import UserInfo
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
 
 from .peers.cluster import Config
 from .peers.group import Group, Server
-from .peers.secure import ADMIN, SECURE
+from .peers.secure import ADMIN, INNER, SECURE
 
 ALICE = Credentials("alice", "alice-secret")
 SERVER = {
@@ -148,6 +150,32 @@ async def test_strangers_get_nothing_anywhere(group: Group) -> None:
     assert group.is_ready()
 
 
+def test_a_reader_of_the_log_needs_the_credentials_of_the_servers(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(user: Credentials | None) -> int:
+        before = outgoing_credentials.set(user)
+        try:
+            export = LogExport(lambda: find_home(group.namesrv_addr, group.broker_name))
+            return sum(len(each.data) for each in export.ranges())
+        finally:
+            outgoing_credentials.reset(before)
+
+    async def fill() -> None:
+        async with Admin(group.namesrv_addr, credentials=ADMIN) as admin:
+            await admin.create_topic(TopicConfig("t", 1, 1))
+        async with Producer(group.namesrv_addr, credentials=ADMIN) as producer:
+            await producer.send(Message("t", b"x"))
+
+    asyncio.run(fill())
+    monkeypatch.setattr("epochmq.spark.log_export.FIRST_CONTACT_S", 0.5)
+    assert read(INNER) > 0
+    with pytest.raises(NotReachable, match="not those of the brokers"):
+        read(ADMIN)
+    with pytest.raises(EpochError, match="not signed"):
+        read(None)
+
+
 async def test_an_open_group_becomes_a_secured_one_without_an_outage(tmp_path: Path) -> None:
     """The steps of docs/OPERATING.md, one server after the other, under load."""
     inner = "innerClientAuthenticationCredentials"
@@ -195,7 +223,7 @@ async def test_an_open_group_becomes_a_secured_one_without_an_outage(tmp_path: P
             await sending
             async with Admin(where) as stranger:
                 master = (await stranger.masters())[group.broker_name]
-                with pytest.raises(Refused, match="not signed"):
+                with pytest.raises(EpochError, match="not signed"):
                     await stranger.users(master)
         assert set(acknowledged) <= await stored(group)
         assert len(acknowledged) > SENDS_BETWEEN_KILLS
