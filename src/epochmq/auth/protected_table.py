@@ -1,4 +1,4 @@
-"""Request handlers of name servers and controllers, which only Super users may call."""
+"""Request handlers of name servers, controllers and containers, for Super users only."""
 
 from collections.abc import Collection, Mapping
 

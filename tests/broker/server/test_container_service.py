@@ -13,6 +13,7 @@ from tests.broker.broker_harness import send
 from tests.broker.client import RawClient
 from tests.compat.peers.ports import free_broker_port
 
+from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import ConfigError, EnvironmentFault, PortInUse
 from epochmq.broker.config.container_options import ContainerOptions
 from epochmq.broker.server.container_broker import InnerBrokerId
@@ -184,6 +185,29 @@ async def test_an_open_port_is_pointed_out(caplog: pytest.LogCaptureFixture) -> 
         await running.start()
         await running.stop()
         assert ("without access control" in caplog.text) is told
+
+
+async def test_with_authentication_only_the_servers_users_are_served(files: Files) -> None:
+    options = ContainerOptions(
+        listen_port=0,
+        broker_config_dirs=str(files.conf),
+        authentication_enabled=True,
+        inner_client_authentication_credentials='{"accessKey":"inner","secretKey":"s"}',
+    )
+    running = Container(options, env={})
+    await running.start()
+    try:
+        path = {"configPath": files.write("a")}
+        for code in (Code.ADD_BROKER, Code.REMOVE_BROKER, Code.GET_BROKER_CONFIG):
+            assert (await ask(running.port, code, dict(path))).code == 16
+        assert running.brokers == {}
+        signed = Command(Code.ADD_BROKER, ext=dict(path))
+        Credentials("inner", "s").sign(signed)
+        client = await RawClient.connect(running.port)
+        assert (await client.ask(signed)).code == 0
+        await client.close()
+    finally:
+        await running.stop()
 
 
 async def test_files_elsewhere_are_not_looked_at(files: Files) -> None:

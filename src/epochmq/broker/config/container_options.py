@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from epochmq.auth.server_keys import ServerAuthKeys, server_problems
+from epochmq.base.errors import ConfigError
 from epochmq.base.options import PATH, load, option
 from epochmq.broker.config.ignored_keys import IGNORED
 from epochmq.runtime.tls import TlsOptions
@@ -12,11 +14,12 @@ _MORE_IGNORED = frozenset({"rmqAddressServerSubGroup", "updateNamesrvAddrInterva
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContainerOptions(TlsOptions):
+class ContainerOptions(TlsOptions, ServerAuthKeys):
     """Of the container itself; its brokers have files of their own.
 
     What is said here of the network holds for all of them: `namesrvAddr` where it is set,
-    `bindAddress` and the `tls.` keys always.
+    `bindAddress` and the `tls.` keys always. The keys of authentication are those of the
+    container's own port; each broker has its own.
     """
 
     broker_config_paths: str = option(
@@ -78,4 +81,7 @@ def load_options(
     ignored = IGNORED | _MORE_IGNORED
     (options,) = load((ContainerOptions,), properties, ignored=ignored, env=env, warn=warn)
     assert isinstance(options, ContainerOptions)
+    problems = server_problems(options)
+    if problems:
+        raise ConfigError(problems)
     return options

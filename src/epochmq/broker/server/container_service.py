@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from epochmq.auth.protected_table import protected
 from epochmq.base import limits
 from epochmq.base.errors import (
     ConfigError,
@@ -129,13 +130,13 @@ class Container:
         are configured and none starts, the error of the first.
         """
         options = self.options
-        if not is_loopback(options.bind_address):
+        if not is_loopback(options.bind_address) and not options.authentication_enabled:
             log.warning(
                 "the container listens on %s without access control: whoever can reach its port can"
                 " stop its brokers", options.bind_address,
             )  # fmt: skip
         tls = server_tls(options)
-        sink = Dispatcher(self._table())
+        sink = Dispatcher(protected(self._table(), options, ()))
         self.port = await self._server.start(options.bind_address, self.port, sink, tls=tls)
         failures = []
         for path in real_paths(parts(options.broker_config_paths)):
