@@ -38,7 +38,8 @@ def signed_fields(user: Credentials, size: int) -> str:
     body = bytes(_ALPHABET[(i * 7 + i // 36) % 36] for i in range(size))
     properties = f"UNIQ_KEY\x017F0000010BAD18B4AAC2{0:012d}\x02WAIT\x01true\x02TAGS\x01TagA"
     ext = {
-        "a": "PID_group", "b": TOPIC, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": f"{0:013d}",
+        "a": "PID_group", "b": TOPIC, "c": "TBW102", "d": "4", "e": "0", "f": "0",
+        "g": "1700000000000",
         "h": "0", "i": properties, "j": "0", "k": "false", "m": "false",
     }  # fmt: skip
     command = Command(310, ext=ext, body=body)

@@ -129,8 +129,12 @@ def test_a_changed_field_or_body_is_noticed() -> None:
 
 
 def test_white_lists() -> None:
-    door = Door(unauthenticated_codes=frozenset({34}), unauthorized_codes=frozenset({11}))
+    door = Door(unauthenticated_codes=frozenset({34, 35}), unauthorized_codes=frozenset({11, 34}))
     assert door.check(None, code=34) == "-"
+    for user in (None, ROOT):  # without its signature a name means nothing
+        assert reason_of(door, user, code=35) == "Pub on Topic:orders"
+    command = Command(34, ext={"AccessKey": "root"})
+    assert not door.access.principal_of(command).is_super
     assert door.check(ALICE, "payments", code=11) == "alice"
     assert reason_of(door, ALICE, "payments", code=310)
     assert reason_of(door, None, code=11) == "not signed"

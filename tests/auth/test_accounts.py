@@ -157,6 +157,23 @@ def test_a_replica_has_the_same_accounts() -> None:
     assert not replica.put_initial("admin", "x", WALL)
 
 
+def test_a_copy_reads_only_what_changed() -> None:
+    master, replica = filled(), table()
+
+    def copy() -> None:
+        replica.adopt(json.loads(master.encoded_content()))
+        assert same(replica, master)
+
+    copy()
+    kept = account(replica, "admin")
+    replica.put_user("admin", WALL, password="changed here, as a master")
+    master.put_user("alice", WALL, password="new")
+    copy()
+    assert account(replica, "admin") is kept
+    assert replica.password(account(replica, "alice")) == "new"
+    assert master.encoded_content() is master.encoded_content()
+
+
 def test_another_key_is_noticed_before_anything_changes() -> None:
     other = AccountTable()
     other.unlock(PasswordCipher(new_key().strip()))
@@ -190,6 +207,10 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         table().adopt(content)
     with pytest.raises(BadUser):
         found.put_user("alice", WALL, password="")
+    monkeypatch.setattr(limits, "POLICY_ENTRIES_TOTAL_MAX", 1)
+    with pytest.raises(BadPolicy, match="more than 1 entries of all users"):
+        found.put_policies(account(found, "admin"), [(PolicyType.CUSTOM, [TOPIC])], WALL)
+    found.put_policies(account(found, "alice"), [(PolicyType.CUSTOM, [TOPIC])], WALL)
 
 
 @pytest.mark.parametrize(

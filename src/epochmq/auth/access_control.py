@@ -1,8 +1,8 @@
 """Access control: decides whether a request may be handled, by its signature and by policies.
 
 Authentication: the request must be signed by an enabled user. Authorisation: the policies of that
-user must allow everything that the request needs. Super users need no policies. The request codes
-of a white list are not checked.
+user must allow everything that the request needs. Super users need no policies. Request codes in a
+white list are not checked; each of both checks has its own.
 """
 
 from collections.abc import Callable, Iterable
@@ -64,7 +64,9 @@ class Principal:
 
 
 ANYONE = Principal(NOBODY, True)
-"""The sender of a request whose signature is not checked."""
+"""The sender of a request to a server that checks nothing."""
+STRANGER = Principal(NOBODY, False)
+"""The sender of a request that needs no signature: no permissions, whatever name is given."""
 
 
 class AccessControl:
@@ -84,9 +86,11 @@ class AccessControl:
             AccessRefused: the request may not be handled.
             HeaderError: what the request needs cannot be read.
         """
-        principal = ANYONE
         rules = self._rules
-        if rules.authenticates and command.code not in rules.unauthenticated_codes:
+        if not rules.authenticates:
+            return ANYONE
+        principal = STRANGER
+        if command.code not in rules.unauthenticated_codes:
             principal = self._authenticate(command, session, now)
         if rules.authorizes and command.code not in rules.unauthorized_codes:
             self._authorize(principal, needs_of(command), session)
@@ -96,6 +100,8 @@ class AccessControl:
         """Return who sent a request that `check` let pass."""
         if not self._rules.authenticates:
             return ANYONE
+        if command.code in self._rules.unauthenticated_codes:
+            return STRANGER
         return self._find((command.ext or {}).get(ACCESS_KEY, ""))[0]
 
     # Authentication --------------------------------------------------------------------------

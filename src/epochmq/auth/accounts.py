@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from epochmq.auth.policies import (
+    BadPolicy,
     Policies,
     PolicyEntry,
     PolicyType,
@@ -79,6 +80,9 @@ class AccountTable:
         self._cipher: Cipher | None = None
         self._passwords: dict[str, str] = {}
         """Decrypted passwords by their encrypted form."""
+        self._copied: dict[str, tuple[object, Account]] = {}
+        """The rows of the last copy from a master, as they were sent and as they were read."""
+        self._encoded: tuple[DataVersion, bytes] | None = None
 
     def __len__(self) -> int:
         return len(self._table)
@@ -174,6 +178,10 @@ class AccountTable:
         policies = account.policies
         for kind, entries in added:
             policies = merged(policies, kind, entries)
+        others = sum(_count(each.policies) for each in self._table.values() if each is not account)
+        if others + _count(policies) > limits.POLICY_ENTRIES_TOTAL_MAX:
+            most = limits.POLICY_ENTRIES_TOTAL_MAX
+            raise BadPolicy(f"there would be more than {most} entries of all users; use prefixes")
         self._store(replace(account, policies=policies), wall)
 
     def delete_policy(
@@ -193,9 +201,21 @@ class AccountTable:
         self.dirty = True
 
     def adopt(self, content: Mapping[str, Any]) -> None:
-        """Replace the table by the master's; raises `ValueError` if it cannot be used here."""
-        rows, initial, version = _read(content)
+        """Replace the table by the master's; raises `ValueError` if it cannot be used here.
+
+        Only rows that changed since the last copy are read: all rows of a full table take longer
+        than the event loop may stand still.
+        """
+        initial, version = _read_head(content)
+        copied: dict[str, tuple[object, Account]] = {}
+        for name, raw in _raw_rows(content).items():
+            known = self._copied.get(name)
+            if known is None or known[0] != raw:
+                known = raw, _account(name, msgspec.convert(raw, _AccountRow))
+            copied[name] = known
+        rows = {name: account for name, (_, account) in copied.items()}
         self._check_key(rows)
+        self._copied = copied
         if version == self.version and rows == self._table:
             return
         old, self._table = self._table, rows
@@ -219,6 +239,12 @@ class AccountTable:
             "initialUsers": self._initial,
             "accounts": {name: _row(account) for name, account in self._table.items()},
         }
+
+    def encoded_content(self) -> bytes:
+        """Return `content` as JSON; of one version it is encoded once, for all replicas."""
+        if self._encoded is None or self._encoded[0] is not self.version:
+            self._encoded = self.version, msgspec.json.encode(self.content())
+        return self._encoded[1]
 
     def encode(self) -> bytes:
         return self.snapshot()()
@@ -256,8 +282,9 @@ class AccountTable:
 
     def load(self, content: Mapping[str, Any]) -> None:
         """Load accounts.json; raises `ValueError` if it is not one."""
-        rows, self._initial, self.version = _read(content)
-        self._table.update(rows)
+        self._initial, self.version = _read_head(content)
+        rows = msgspec.convert(_raw_rows(content), dict[str, _AccountRow])
+        self._table.update({name: _account(name, row) for name, row in rows.items()})
 
 
 # Rows ----------------------------------------------------------------------------------------
@@ -293,15 +320,21 @@ def _row(account: Account) -> _AccountRow:
     return _AccountRow(account.sealed, str(account.type), str(account.status), policies)
 
 
-def _read(
-    content: Mapping[str, Any],
-) -> tuple[dict[str, Account], tuple[str, ...], DataVersion]:
-    rows = msgspec.convert(content.get("accounts") or {}, dict[str, _AccountRow])
+def _read_head(content: Mapping[str, Any]) -> tuple[tuple[str, ...], DataVersion]:
     initial = msgspec.convert(content.get("initialUsers") or (), tuple[str, ...])
     version = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
+    return initial, version
+
+
+def _raw_rows(content: Mapping[str, Any]) -> dict[str, Any]:
+    rows: dict[str, Any] = msgspec.convert(content.get("accounts") or {}, dict[str, Any])
     if len(rows) > limits.USERS_MAX:
         raise ValueError(f"more than {limits.USERS_MAX} users")
-    return {name: _account(name, row) for name, row in rows.items()}, initial, version
+    return rows
+
+
+def _count(policies: Policies) -> int:
+    return sum(map(len, policies.values()))
 
 
 def _account(name: str, row: _AccountRow) -> Account:

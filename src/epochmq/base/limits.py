@@ -233,5 +233,7 @@ USER_NAME_LENGTH_MAX = 128
 PASSWORD_LENGTH_MAX = 512
 POLICY_ENTRIES_MAX = 1_000
 """Entries in one policy of a user; a request may be compared with each of them."""
+POLICY_ENTRIES_TOTAL_MAX = 10_000
+"""Entries of all users of a broker group; a replica copies all of them."""
 POLICY_SOURCES_MAX = 64
 """Source addresses in one entry."""

@@ -49,7 +49,9 @@ class AuthKeys(ServerAuthKeys):
         unit=PATH,
     )
     authentication_whitelist: str = option(
-        "", "Request codes, separated by commas, that need no signature."
+        "",
+        "Request codes, separated by commas, that need no signature. Nobody has permissions then:"
+        " with authorizationEnabled put them into authorizationWhitelist as well.",
     )
     authorization_whitelist: str = option(
         "", "Request codes, separated by commas, that need no policy."

@@ -33,7 +33,7 @@ from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.common import NodeHandler, ok, version_stamp, watched
 from epochmq.broker.state.stamps import stamped
 from epochmq.wire.bodies.auth_bodies import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
-from epochmq.wire.bodies.body import decode_body, encode_body
+from epochmq.wire.bodies.body import decode_body
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.header import decode_header
@@ -267,7 +267,7 @@ def handle_get_all(
     def answer() -> Reply:
         accounts = node.accounts
         stamp = version_stamp(node, accounts.version)
-        return stamped(command, stamp, lambda: encode_body(accounts.content()))
+        return stamped(command, stamp, accounts.encoded_content)
 
     return watched(node, command, session, now, node.accounts, answer)
 

@@ -314,13 +314,14 @@ def check_role(node: BrokerContext, row: RequestRow) -> None:
 
 
 def _guarded(node: BrokerContext, code: Code, handler: Handler, audit: AuditLog) -> Handler:
-    """Wrap `handler` with the checks of its code: permission, port, body size and role."""
+    """Wrap `handler` with the checks of its code: port, body size, permission and role."""
     row = ROWS[code]
     access, cluster = node.access, node.options.broker_cluster_name
     needs_of = partial(PERMISSIONS[code], cluster)
     is_change = row.access is Access.ADMIN
 
     def handle(command: Command, session: Session, now: int) -> Reply | Held:
+        check_shape(command, session)  # before the body is read for its signature
         user = NOBODY
         if access is not None:
             try:
@@ -349,7 +350,7 @@ def _guarded(node: BrokerContext, code: Code, handler: Handler, audit: AuditLog)
         except HeaderError:
             return []
 
-    def checked(command: Command, session: Session, now: int) -> Reply | Held:
+    def check_shape(command: Command, session: Session) -> None:
         if session.fast_port and not row.fast_port:
             raise Refused(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
@@ -361,6 +362,8 @@ def _guarded(node: BrokerContext, code: Code, handler: Handler, audit: AuditLog)
                 f"a body of {len(command.body)} bytes is more than request type {command.code} may"
                 f" have ({row.body_bytes_max})",
             )
+
+    def checked(command: Command, session: Session, now: int) -> Reply | Held:
         check_role(node, row)
         return handler(command, session, now)
 
