@@ -14,6 +14,7 @@ from epochmq.auth.credentials import Credentials, outgoing_credentials
 from epochmq.base.errors import EpochError, NotReachable, Refused
 from epochmq.client.aio import Admin, Producer, PullConsumer
 from epochmq.client.aio.admin_auth import policy_of
+from epochmq.client.aio.client_credentials import ConnectionOptions
 from epochmq.model.message import Message
 from epochmq.model.topic import MessageQueue, TopicConfig
 from epochmq.spark.log_export import LogExport
@@ -151,12 +152,12 @@ async def test_strangers_get_nothing_anywhere(group: Group) -> None:
 
 
 def test_a_reader_of_the_log_needs_the_credentials_of_the_servers(
-    group: Group, monkeypatch: pytest.MonkeyPatch
+    group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(user: Credentials | None) -> int:
+    def read(user: Credentials | None, tls: ConnectionOptions | None = None) -> int:
         before = outgoing_credentials.set(user)
         try:
-            export = LogExport(lambda: find_home(group.namesrv_addr, group.broker_name))
+            export = LogExport(lambda: find_home(group.namesrv_addr, group.broker_name, tls))
             return sum(len(each.data) for each in export.ranges())
         finally:
             outgoing_credentials.reset(before)
@@ -170,6 +171,10 @@ def test_a_reader_of_the_log_needs_the_credentials_of_the_servers(
     asyncio.run(fill())
     monkeypatch.setattr("epochmq.spark.log_export.FIRST_CONTACT_S", 0.5)
     assert read(INNER) > 0
+    file = tmp_path / "inner.credentials"
+    file.write_text(f"accessKey={INNER.access_key}\nsecretKey={INNER.secret_key}\n")
+    file.chmod(0o600)
+    assert read(None, ConnectionOptions(credentials_path=str(file))) > 0
     with pytest.raises(NotReachable, match="not those of the brokers"):
         read(ADMIN)
     with pytest.raises(EpochError, match="not signed"):

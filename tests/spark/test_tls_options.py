@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.runtime.test_tls import CERT, KEY
 
 from epochmq.base.errors import UsageError
-from epochmq.runtime.tls import OutgoingTls
+from epochmq.client.aio.client_credentials import ConnectionOptions
 from epochmq.spark.option_table import reach
 from epochmq.spark.options import parse_source
 from epochmq.spark.sink_options import parse_sink
@@ -16,7 +16,7 @@ PLAIN = {"nameServer": "n:1"}
 
 @given(st.booleans(), st.sampled_from(["", CERT]), st.booleans())
 def test_options_say_what_was_chosen(auth: bool, trusted: str, shows: bool) -> None:
-    tls = OutgoingTls(
+    tls = ConnectionOptions(
         tls_enable=True,
         tls_client_auth_server=auth,
         tls_client_trust_cert_path=trusted,
@@ -29,10 +29,10 @@ def test_options_say_what_was_chosen(auth: bool, trusted: str, shows: bool) -> N
 
 
 def test_plain_connections_need_no_options() -> None:
-    assert reach("n:1") == reach("n:1", OutgoingTls(tls_client_trust_cert_path=CERT)) == PLAIN
+    assert reach("n:1") == reach("n:1", ConnectionOptions(tls_client_trust_cert_path=CERT)) == PLAIN
 
 
 def test_a_file_that_cannot_be_used_is_named() -> None:
-    tls = OutgoingTls(tls_enable=True, tls_client_trust_cert_path="/nowhere")
+    tls = ConnectionOptions(tls_enable=True, tls_client_trust_cert_path="/nowhere")
     with pytest.raises(UsageError, match="cannot use the authorities in /nowhere"):
         parse_source({**reach("n:1", tls), "subscribe": "t"})

@@ -6,7 +6,7 @@ import click
 
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.serving import LEVELS
-from epochmq.admin.shared.asking import chosen_tls
+from epochmq.admin.shared.asking import chosen_connection
 
 
 @click.command()
@@ -76,7 +76,7 @@ def command(
         vacuum_hours,
         threads,
         catalog,
-        tls=chosen_tls(),
+        tls=chosen_connection(),
     )
     with lake_service(options) as service, JobStop() as stop:
         if once:

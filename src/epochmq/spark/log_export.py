@@ -191,11 +191,13 @@ class ExportLink:
 
         Raises `UsageError` without credentials, `NotReachable` with others than the brokers'.
         """
-        found = outgoing_credentials.get() or credentials_of(os.environ)
+        home = self.home
+        found = home.credentials or outgoing_credentials.get() or credentials_of(os.environ)
         if found is None:
             raise UsageError(
                 f"{self._name} gives its log only to the cluster's own servers: set the credentials"
-                " of the brokers (EPOCHMQ_ACCESS_KEY and EPOCHMQ_SECRET_KEY)"
+                " of the brokers (option credentials.path, or EPOCHMQ_ACCESS_KEY and"
+                " EPOCHMQ_SECRET_KEY)"
             )
         key = derive_key(found.access_key, found.secret_key)
         handshake = FollowerHandshake(LinkKeys(key, True, new_nonce))

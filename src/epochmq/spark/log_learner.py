@@ -11,9 +11,11 @@ without gaps, and epochs that rise and keep their start.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import NotFound, NotReachable, PeerError, Refused, StoreDamaged, UsageError
 from epochmq.base.limits import BROKER_ID_MAX
 from epochmq.client.aio.admin_client import Admin
+from epochmq.client.aio.client_credentials import credentials_in
 from epochmq.client.core.route_cache import MASTER_ID
 from epochmq.model.host import parse_addr
 from epochmq.replication.frames import (
@@ -169,6 +171,8 @@ class Home(NamedTuple):
     file_bytes: int
     authenticated: bool = False
     """Whether a reader must prove that it knows the credentials of the brokers."""
+    credentials: Credentials | None = None
+    """The credentials for that; None means those of the process."""
 
 
 def find_brokers(name_server: str, tls: OutgoingTls | None = None) -> list[str]:
@@ -182,12 +186,14 @@ def find_home(name_server: str, broker: str, tls: OutgoingTls | None = None) -> 
     Raises `UsageError` for a broker that is not in controller mode: it has no learners, and could
     count the acknowledgements of an unknown peer on its replication port.
     """
-    return _ask(name_server, tls, lambda admin: _home(admin, broker))
+    home = _ask(name_server, tls, lambda admin: _home(admin, broker))
+    return home._replace(credentials=credentials_in(tls))
 
 
 def _ask(name_server: str, tls: OutgoingTls | None, work: Callable[[Admin], Awaitable[T]]) -> T:
     async def connected() -> T:
-        async with Admin(name_server, tls=client_tls(tls or OutgoingTls())) as admin:
+        context = client_tls(tls or OutgoingTls())
+        async with Admin(name_server, tls=context, credentials=credentials_in(tls)) as admin:
             return await work(admin)
 
     loop = LoopThread("log-home")

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from epochmq.base.errors import ConfigError, EpochError, UsageError
 from epochmq.base.options import describe, load, option
+from epochmq.client.aio.client_credentials import ConnectionOptions, credentials_in
 from epochmq.client.aio.name_servers import parse_addresses
-from epochmq.runtime.tls import OutgoingTls, client_tls
+from epochmq.runtime.tls import client_tls
 from epochmq.spark.columns import PROPERTIES
 
 LOG = "log"
@@ -23,7 +24,7 @@ END = "end"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogOptions(OutgoingTls):
+class LogOptions(ConnectionOptions):
     """What is read and how; made by `parse_log_options`.
 
     With TLS name servers and brokers are asked so; replication itself is plain, as RocketMQ's.
@@ -137,10 +138,10 @@ def _fault_of_paths(text: str) -> list[str]:
 def _faults_of_files(options: LogOptions) -> list[str]:
     if not options.places:
         return ["option 'path' is missing; name a broker's storePathRootDir, or a copy of it"]
-    if options.name_server or options.brokers or options.tls_enable:
+    if options.name_server or options.brokers or options.tls_enable or options.credentials_path:
         return [
-            "options 'nameServer', 'brokers' and 'tls.*' are for readFrom=learner; 'path' says it"
-            " all"
+            "options 'nameServer', 'brokers', 'tls.*' and 'credentials.path' are for"
+            " readFrom=learner; 'path' says it all"
         ]
     return []
 
@@ -160,6 +161,7 @@ def _faults_of_learner(options: LogOptions) -> list[str]:
         return [f"option 'nameServer': {error}"]
     try:
         client_tls(options)
+        credentials_in(options)
     except ConfigError as error:
         return list(error.problems)
     return []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from epochmq.base.errors import ConfigError, UsageError
+from epochmq.client.aio.client_credentials import ConnectionOptions, credentials_in
 from epochmq.runtime.address_map import AddressMap, parse_address_map
 from epochmq.runtime.tls import OutgoingTls, client_tls
 
@@ -158,13 +159,13 @@ def address_map(value: str) -> AddressMap:
         raise ValueError(str(error)) from None
 
 
-# TLS options ----------------------------------------------------------------------------------
-# The TLS settings of connections to a cluster, as options of Spark.
+# Connection options ----------------------------------------------------------------------------
+# The TLS settings and the credentials of connections to a cluster, as options of Spark.
 #
-# Planner, executors and driver are separate processes, so TLS settings reach them only as options.
+# Planner, executors and driver are separate processes, so they get these only as options.
 
 
-TLS_ROWS: tuple[SparkOption, ...] = (
+CONNECTION_ROWS: tuple[SparkOption, ...] = (
     SparkOption("tls.enable", flag, False, "whether connections speak TLS"),
     SparkOption("tls.client.authServer", flag, True, "whether certificates are checked"),
     SparkOption("tls.client.trustCertPath", text, "", "PEM file with trusted authorities"),
@@ -173,21 +174,28 @@ TLS_ROWS: tuple[SparkOption, ...] = (
     ),
     SparkOption("tls.client.certPath", text, "", "PEM file with a certificate to show"),
     SparkOption("tls.client.keyPath", text, "", "PEM file with its private key"),
+    SparkOption(
+        "credentials.path", text, "", "properties file with accessKey and secretKey, mode 0600"
+    ),
 )
 
 
-def tls_of(values: Mapping[str, object]) -> OutgoingTls:
-    """Return the TLS settings in `values`; raises `UsageError` for files that cannot be used."""
-    tls = OutgoingTls(
+def connection_of(values: Mapping[str, object]) -> ConnectionOptions:
+    """Return TLS settings and credentials in `values`; raises `UsageError` for files that cannot
+    be used.
+    """
+    tls = ConnectionOptions(
         tls_enable=values["tls.enable"] is True,
         tls_client_auth_server=values["tls.client.authServer"] is True,
         tls_client_trust_cert_path=str(values["tls.client.trustCertPath"]),
         tls_client_check_host_name=values["tls.client.checkHostName"] is True,
         tls_client_cert_path=str(values["tls.client.certPath"]),
         tls_client_key_path=str(values["tls.client.keyPath"]),
+        credentials_path=str(values["credentials.path"]),
     )
     try:
         client_tls(tls)
+        credentials_in(tls)
     except ConfigError as error:
         raise UsageError("; ".join(error.problems)) from None
     return tls
@@ -208,4 +216,6 @@ def reach(name_server: str, tls: OutgoingTls | None = None) -> dict[str, str]:
             "tls.client.keyPath": tls.tls_client_key_path,
         }
         found |= {name: value for name, value in given.items() if value}
+    if isinstance(tls, ConnectionOptions) and tls.credentials_path:
+        found["credentials.path"] = tls.credentials_path
     return found

@@ -16,10 +16,11 @@ from epochmq.model.tags import split_expression
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.decode_bodies import AS_STORED, BAD_BODIES
 from epochmq.spark.option_table import (
-    TLS_ROWS,
+    CONNECTION_ROWS,
     SparkOption,
     address_map,
     choice,
+    connection_of,
     flag,
     integer,
     milliseconds,
@@ -27,7 +28,6 @@ from epochmq.spark.option_table import (
     parse_options,
     size_bytes,
     text,
-    tls_of,
 )
 from epochmq.spark.spark_offsets import EARLIEST, LATEST, check_offset, load
 from epochmq.spark.typed_options import TYPED_ROWS, TypedColumns, typed_columns
@@ -184,7 +184,7 @@ SOURCE_ROWS: tuple[SparkOption, ...] = (
     SparkOption("maxBytesPerRead", size_bytes, 2 << 20, "size of one read from a broker"),
     SparkOption("rowsPerBatch", integer(1, ROWS_MAX), 2_000, "rows of an Arrow batch"),
     *TYPED_ROWS,
-    *TLS_ROWS,
+    *CONNECTION_ROWS,
 )
 
 
@@ -265,7 +265,7 @@ def parse_source(given: Mapping[str, str]) -> SourceOptions:
         selection,
         _position(values, "starting"),
         _position(values, "ending"),
-        tls_of(values),
+        connection_of(values),
         typed_columns(values, (*selection.topics, *selection.queues)),
     )
 

@@ -15,10 +15,11 @@ from epochmq.model.names import NOT_SENDABLE_TOPICS, check_group, check_topic
 from epochmq.runtime.address_map import AddressMap
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.option_table import (
-    TLS_ROWS,
+    CONNECTION_ROWS,
     SparkOption,
     address_map,
     choice,
+    connection_of,
     flag,
     integer,
     milliseconds,
@@ -26,7 +27,6 @@ from epochmq.spark.option_table import (
     parse_options,
     size_bytes,
     text,
-    tls_of,
 )
 
 WHAT = 'writing to format("rocketmq")'
@@ -95,7 +95,7 @@ SINK_ROWS: tuple[SparkOption, ...] = (
         " (autoCreateTopicEnable)",
     ),
     SparkOption("addressMap", address_map, None, "registered=reachable addresses of servers"),
-    *TLS_ROWS,
+    *CONNECTION_ROWS,
 )
 
 
@@ -149,6 +149,6 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         order_by_bytes=values["orderByBytes"],
         delay_levels=values["delayLevels"],
         create_topics=values["createTopics"],
-        tls=tls_of(values),
+        tls=connection_of(values),
         address_map=values["addressMap"],
     )

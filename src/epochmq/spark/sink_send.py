@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
+from epochmq.client.aio.client_credentials import credentials_in
 from epochmq.client.aio.producer import Producer, SendResult
 from epochmq.client.core.retrying import delay_ms
 from epochmq.client.core.route_cache import publish_queues
@@ -60,6 +61,7 @@ class SinkSender:
                 options.producer_group,
                 timeout_ms=options.send_timeout_ms,
                 tls=client_tls(options.tls),
+                credentials=credentials_in(options.tls),
             )
         self._lines: dict[int, QueueBacklog] = {}
         self._workers: list[asyncio.Task[None]] = []

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from epochmq.client.aio.admin_client import Admin
+from epochmq.client.aio.client_credentials import credentials_in
 from epochmq.model.topic import MessageQueue
 from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.cluster_calls import Bounds, SparkClusterCalls
@@ -47,7 +48,8 @@ class Cluster:
         tls: ssl.SSLContext | OutgoingTls | None = None,
     ) -> None:
         context = client_tls(tls) if isinstance(tls, OutgoingTls) else tls
-        self._admin = Admin(name_server, tls=context)
+        credentials = credentials_in(tls) if isinstance(tls, OutgoingTls) else None
+        self._admin = Admin(name_server, tls=context, credentials=credentials)
         retries = Retries(self._admin, failover_timeout_ms)
         self._calls = SparkClusterCalls(self._admin, retries)
         self._reads = RangeReads(self._admin, retries)

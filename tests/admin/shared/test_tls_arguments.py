@@ -11,16 +11,17 @@ from click.testing import CliRunner
 from tests.runtime.test_tls import CERT, KEY
 
 from epochmq.admin.cli import cli
-from epochmq.admin.shared.asking import add_options, chosen_tls
+from epochmq.admin.shared.asking import add_options, chosen_connection
 from epochmq.base.errors import NotReachable
 from epochmq.broker.config.options import load_options
 from epochmq.broker.server.broker_server import Broker
 from epochmq.client.aio import Admin, Producer, PullConsumer
+from epochmq.client.aio.client_credentials import ConnectionOptions
 from epochmq.model.message import Message
 from epochmq.model.topic import MessageQueue
 from epochmq.nameserver.name_server import NameServer
 from epochmq.nameserver.options import NamesrvOptions
-from epochmq.runtime.tls import OutgoingTls, outgoing_tls
+from epochmq.runtime.tls import outgoing_tls
 
 SERVER = {"tls.server.mode": "enforcing", "tls.server.certPath": CERT, "tls.server.keyPath": KEY}
 CLIENT = {"tls.enable": "true", "tls.client.trustCertPath": CERT}
@@ -95,14 +96,21 @@ async def test_a_file_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> N
     assert "cannot use the authorities" in out
 
 
-def test_what_travels_to_other_processes() -> None:
+def test_what_travels_to_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = click.Group("root", callback=lambda **_given: None)
     add_options(command)
-    found: list[OutgoingTls | None] = []
-    command.add_command(click.Command("inner", callback=lambda: found.append(chosen_tls())))
+    found: list[ConnectionOptions | None] = []
+    command.add_command(click.Command("inner", callback=lambda: found.append(chosen_connection())))
     assert CliRunner().invoke(command, ["inner"]).exit_code == 0
     assert CliRunner().invoke(command, ["--tls-insecure", "--tls-ca", CERT, "inner"]).exit_code == 0
+    monkeypatch.chdir(tmp_path)
+    Path("alice.credentials").write_text("")
+    signing = ["--credentials", "alice.credentials", "inner"]
+    assert CliRunner().invoke(command, signing).exit_code == 0
     assert found == [
         None,
-        OutgoingTls(tls_enable=True, tls_client_auth_server=False, tls_client_trust_cert_path=CERT),
+        ConnectionOptions(
+            tls_enable=True, tls_client_auth_server=False, tls_client_trust_cert_path=CERT
+        ),
+        ConnectionOptions(credentials_path=str(tmp_path / "alice.credentials")),
     ]

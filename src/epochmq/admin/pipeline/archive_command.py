@@ -7,7 +7,7 @@ import click
 
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, parse, print_report, progress
-from epochmq.admin.shared.asking import chosen_tls
+from epochmq.admin.shared.asking import chosen_connection
 from epochmq.base.errors import UsageError
 from epochmq.spark.schema_registry import SchemaRegistry
 from epochmq.spark.typed import NOT_TYPED, Typing, read_schema, typing_by_registry
@@ -156,7 +156,7 @@ def command(
         until_now=not stream,
         interval_s=interval,
         columns=tuple(filter(None, columns.split(","))) if columns else None,
-        tls=chosen_tls(),
+        tls=chosen_connection(),
         failover_timeout_ms=round(failover_timeout_s * 1000),
         typing=typing_of(
             typed,

@@ -8,7 +8,7 @@ import click
 
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, print_report
-from epochmq.admin.shared.asking import chosen_tls
+from epochmq.admin.shared.asking import chosen_connection
 from epochmq.admin.shared.output import note, show
 from epochmq.base.errors import UsageError
 
@@ -67,7 +67,7 @@ def command(
         raise UsageError(f"{to} is there already; name a new directory")
     with spark_session("epochmq backfill", master, parse_conf(conf)) as session:
         found = backfill(
-            session, table, namesrv, topics=topics, allow_loss=allow_loss, tls=chosen_tls()
+            session, table, namesrv, topics=topics, allow_loss=allow_loss, tls=chosen_connection()
         )
         report.ranges = ranges_of(found.cut_over)
         report.details |= {

@@ -6,7 +6,7 @@ import click
 
 from epochmq.admin.local.where import default_namesrv
 from epochmq.admin.pipeline.options import job_options, print_report, progress
-from epochmq.admin.shared.asking import chosen_tls
+from epochmq.admin.shared.asking import chosen_connection
 
 
 @click.command()
@@ -56,7 +56,14 @@ def command(
 
     servers = namesrv or ("" if table else default_namesrv())
     job = Compact(
-        target, checked_topic(topic), table, servers, format, key, tombstone_tag, chosen_tls()
+        target,
+        checked_topic(topic),
+        table,
+        servers,
+        format,
+        key,
+        tombstone_tag,
+        chosen_connection(),
     )
     with progress("compacting", total=False) as show:
         show(0, None, topic)

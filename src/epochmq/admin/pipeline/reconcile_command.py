@@ -8,7 +8,7 @@ from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, print_report, progress
 from epochmq.admin.pipeline.values import Duration, Moment
 from epochmq.admin.shared import exits
-from epochmq.admin.shared.asking import chosen_tls
+from epochmq.admin.shared.asking import chosen_connection
 
 
 @click.command()
@@ -85,7 +85,7 @@ def command(
         grace,
         late,
         samples,
-        chosen_tls(),
+        chosen_connection(),
     )
     if dry_run:
         from dataclasses import asdict

@@ -6,7 +6,7 @@ import click
 
 from epochmq.admin.pipeline.options import print_report, progress
 from epochmq.admin.shared import exits
-from epochmq.admin.shared.asking import chosen_tls
+from epochmq.admin.shared.asking import chosen_connection
 from epochmq.admin.shared.output import output_option
 
 
@@ -64,7 +64,7 @@ def command(
     from epochmq.spark.jobs.archive_run import TaskSource
     from epochmq.spark.jobs.repair_table import DAMAGED, RepairOptions, repair
 
-    source = TaskSource(namesrv, 60_000, tls=chosen_tls()) if namesrv else None
+    source = TaskSource(namesrv, 60_000, tls=chosen_connection()) if namesrv else None
     options = RepairOptions(table, copy, source, partial, name, catalog)
     with progress("repair") as show:
         report = repair(options, dry_run=dry_run, progress=show)

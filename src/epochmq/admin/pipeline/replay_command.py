@@ -7,7 +7,7 @@ import click
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, print_report, progress
 from epochmq.admin.pipeline.values import Moment
-from epochmq.admin.shared.asking import chosen_tls
+from epochmq.admin.shared.asking import chosen_connection
 
 
 @click.command()
@@ -80,7 +80,7 @@ def command(
         filters,
         rate,
         batch_rows,
-        chosen_tls(),
+        chosen_connection(),
     )
     with (
         spark_session("epochmq replay", master, parse_conf(conf)) as session,

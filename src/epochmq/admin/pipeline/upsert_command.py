@@ -6,7 +6,7 @@ import click
 
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import print_report, progress
-from epochmq.admin.shared.asking import chosen_tls
+from epochmq.admin.shared.asking import chosen_connection
 from epochmq.admin.shared.output import output_option
 
 
@@ -93,7 +93,7 @@ def command(
         allow_loss=allow_loss,
         name=name,
         catalog=catalog,
-        tls=chosen_tls(),
+        tls=chosen_connection(),
     )
     with progress("upsert", total=False) as show:
         report = run_upsert(options, dry_run=dry_run, progress=show)

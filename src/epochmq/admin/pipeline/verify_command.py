@@ -11,7 +11,7 @@ from epochmq.admin.pipeline.options import (
     progress,
 )
 from epochmq.admin.shared import exits
-from epochmq.admin.shared.asking import chosen_tls
+from epochmq.admin.shared.asking import chosen_connection
 from epochmq.base.errors import UsageError
 
 
@@ -55,8 +55,8 @@ def command(
 
     if replicas and not namesrv:
         raise UsageError("--replicas needs --namesrv, the name servers of the brokers")
-    source = TaskSource(namesrv, 60_000, tls=chosen_tls()) if namesrv else None
-    audits = audit_of(namesrv, chosen_tls()) if replicas and namesrv else None
+    source = TaskSource(namesrv, 60_000, tls=chosen_connection()) if namesrv else None
+    audits = audit_of(namesrv, chosen_connection()) if replicas and namesrv else None
     options = VerifyOptions(table, source, audits, name, catalog)
     with progress("verify") as show:
         if master == NO_SPARK:

@@ -1,5 +1,6 @@
 """Runs a coroutine with a connected `Admin`, for commands that make requests and end."""
 
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -7,7 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
-    from epochmq.runtime.tls import OutgoingTls
+    from epochmq.client.aio.client_credentials import ConnectionOptions
 
 
 T = TypeVar("T")
@@ -66,7 +67,7 @@ def use_connection_options(
     """Make all clients of the running command use the given TLS options and credentials."""
     if credentials is not None:
         _use_credentials(credentials)
-    chosen = _options(tls, tls_ca, tls_insecure, tls_cert, tls_key)
+    chosen = _options(tls, tls_ca, tls_insecure, tls_cert, tls_key, None)
     if chosen is None:
         return
     from epochmq.runtime.tls import client_tls, outgoing_tls
@@ -83,10 +84,10 @@ def _use_credentials(path: str) -> None:
     click.get_current_context().call_on_close(lambda: outgoing_credentials.reset(before))
 
 
-def chosen_tls() -> "OutgoingTls | None":
-    """Return the TLS options of the running command, to pass them to other processes."""
+def chosen_connection() -> "ConnectionOptions | None":
+    """Return TLS settings and credentials file of the running command, for other processes."""
     given = click.get_current_context().find_root().params
-    names = (name.removeprefix("--").replace("-", "_") for name in OPTIONS)
+    names = (name.removeprefix("--").replace("-", "_") for name in (*OPTIONS, *_CREDENTIALS))
     return _options(*(given.get(name) for name in names))
 
 
@@ -96,15 +97,18 @@ def _options(
     tls_insecure: bool | None,
     tls_cert: str | None,
     tls_key: str | None,
-) -> "OutgoingTls | None":
-    if not (tls or tls_ca or tls_insecure or tls_cert or tls_key):
+    credentials: str | None,
+) -> "ConnectionOptions | None":
+    uses_tls = bool(tls or tls_ca or tls_insecure or tls_cert or tls_key)
+    if not uses_tls and credentials is None:
         return None
-    from epochmq.runtime.tls import OutgoingTls
+    from epochmq.client.aio.client_credentials import ConnectionOptions
 
-    return OutgoingTls(
-        tls_enable=True,
+    return ConnectionOptions(
+        tls_enable=uses_tls,
         tls_client_auth_server=not tls_insecure,
         tls_client_trust_cert_path=tls_ca or "",
         tls_client_cert_path=tls_cert or "",
         tls_client_key_path=tls_key or "",
+        credentials_path="" if credentials is None else os.path.abspath(credentials),
     )

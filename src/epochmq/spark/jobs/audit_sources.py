@@ -9,6 +9,7 @@ from typing import NamedTuple
 from epochmq.base import limits
 from epochmq.base.errors import NotFound, NotReachable, Refused, StoreDamaged, UsageError
 from epochmq.client.aio.admin_client import Admin
+from epochmq.client.aio.client_credentials import credentials_in
 from epochmq.model.log_blocks import blocks_of, digest
 from epochmq.model.names import check_group
 from epochmq.runtime.tls import OutgoingTls, client_tls
@@ -105,7 +106,8 @@ def live_replicas(
         check_group(broker_name)
     except Refused:
         raise UsageError(f"'{broker_name}' is no name of a broker group") from None
-    admin = Admin(name_server, tls=client_tls(tls or OutgoingTls()))
+    context = client_tls(tls or OutgoingTls())
+    admin = Admin(name_server, tls=context, credentials=credentials_in(tls))
     loop = LoopThread("epochmq-audit")
     try:
         groups = loop.run(admin.broker_groups())

@@ -13,6 +13,7 @@ from typing import Any
 
 from epochmq.base.errors import EpochError, NotFound, Refused, UsageError
 from epochmq.client.aio import Admin, Producer
+from epochmq.client.aio.client_credentials import credentials_in
 from epochmq.model import names as names_of
 from epochmq.model import property_names as names
 from epochmq.model.message import Message
@@ -133,7 +134,7 @@ async def _origins(job: Dlq, letters: Sequence[Dead]) -> dict[str, str]:
             return "gone"
         return "there" if found.plain_body() == dead.body else "changed"
 
-    async with Admin(job.name_server, tls=client_tls(job.tls)) as admin:
+    async with _admin(job) as admin:
         told = await asyncio.gather(*(one(admin, dead) for dead in letters))
     return {dead.place: word for dead, word in zip(letters, told, strict=True)}
 
@@ -167,13 +168,22 @@ def _redrive(
     return report.finish()
 
 
+def _admin(job: Dlq) -> Admin:
+    return Admin(job.name_server, tls=client_tls(job.tls), credentials=credentials_in(job.tls))
+
+
 async def _send(
     job: Dlq, ledger: Ledger, work: LetterRun, by_place: dict[str, Dead], progress: Progress
 ) -> None:
     """Resend letters one after another, in the order of the run."""
     began, uncertain = time.monotonic(), work.sent
-    tls = client_tls(job.tls)
-    async with Producer(job.name_server, "EPOCHMQ_DLQ", timeout_ms=60_000, tls=tls) as producer:
+    async with Producer(
+        job.name_server,
+        "EPOCHMQ_DLQ",
+        timeout_ms=60_000,
+        tls=client_tls(job.tls),
+        credentials=credentials_in(job.tls),
+    ) as producer:
         for number in range(work.sent, len(work.places)):
             dead = _still_there(by_place, work.places[number], ledger)
             topic = target_topic(job.group, work.topic, dead)
@@ -199,7 +209,7 @@ def _still_there(by_place: dict[str, Dead], place: str, ledger: Ledger) -> Dead:
 
 async def _found(job: Dlq, topic: str, dead: Dead) -> str | None:
     """Return the offset id of a message that an earlier run sent for `dead`, else None."""
-    async with Admin(job.name_server, tls=client_tls(job.tls)) as admin:
+    async with _admin(job) as admin:
         try:
             found = await admin.messages_by_uniq_key(topic, dead.msg_id)
         except NotFound:
