@@ -225,3 +225,38 @@ def test_a_damaged_row_is_no_account(field: str, value: object) -> None:
     with pytest.raises(ValueError):
         table().load(content)
     assert issubclass(BadPolicy, ValueError)
+
+
+def configured(*names: str, entries: int = 0) -> list[Account]:
+    rules = tuple(
+        PolicyEntry(parse_resource(f"Topic:t{n}"), frozenset({Action.PUB})) for n in range(entries)
+    )
+    policies = {PolicyType.CUSTOM: rules} if rules else {}
+    return [Account(name, CIPHER.encrypt("s"), policies=policies) for name in names]
+
+
+def test_configured_users_are_created_once() -> None:
+    found = filled()
+    before = account(found, "alice")
+    assert found.put_once(configured("alice", "bob"), WALL) == []
+    assert account(found, "alice") == before
+    assert found.password(account(found, "bob")) == "s"
+    found.delete_user("bob", WALL)
+    found.delete_user("alice", WALL)
+    again = loaded(found.encode())
+    assert again.put_once(configured("alice", "bob", "carol"), WALL) == []
+    assert [each.name for each in again.all()] == ["admin", "carol"]
+
+
+def test_configured_users_beyond_the_limits_are_named_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "USERS_MAX", 3)
+    found = filled()
+    assert found.put_once(configured("bob", "carol"), WALL) == ["carol"]
+    found.delete_user("bob", WALL)
+    assert found.put_once(configured("bob", "carol"), WALL) == []
+    assert account(found, "carol").name == "carol"
+    monkeypatch.setattr(limits, "USERS_MAX", 10)
+    monkeypatch.setattr(limits, "POLICY_ENTRIES_TOTAL_MAX", 4)
+    assert found.put_once(configured("dave", "erin", entries=2), WALL) == ["erin"]

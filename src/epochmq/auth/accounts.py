@@ -148,18 +148,39 @@ class AccountTable:
         self._store(found, wall)
 
     def put_initial(self, name: str, password: str, wall: int) -> bool:
-        """Create the Super user of a new cluster; return whether it was created.
+        """Create the Super user of a new cluster as `put_once` does; return whether it was."""
+        check_user(name, password)
+        is_new = name not in self._initial and name not in self._table
+        sealed = self.seal(password) if is_new else ""
+        return not self.put_once([Account(name, sealed, UserType.SUPER)], wall) and is_new
 
-        It is created once: a user that was deleted later does not return.
+    def seal(self, password: str) -> str:
+        """Return a password encrypted, for an `Account`; raises `WrongKey` without a key."""
+        return self._unlocked().encrypt(password)
+
+    def put_once(self, accounts: Iterable[Account], wall: int) -> list[str]:
+        """Create users that the configuration names; return the names that the limits refuse.
+
+        Each is created once: a user that was changed or deleted later does not return.
         """
-        if name in self._initial:
-            return False
-        self._initial = (*self._initial, name)
-        if name in self._table:
-            self._step(name, wall)
-            return False
-        self.put_user(name, wall, password=password, type=UserType.SUPER)
-        return True
+        refused: list[str] = []
+        known = dict.fromkeys(self._initial)
+        entries_left = limits.POLICY_ENTRIES_TOTAL_MAX - self._count_entries()
+        for account in accounts:
+            name = account.name
+            if name in known:
+                continue
+            if name in self._table:
+                self._step(name, wall)
+            elif len(self._table) >= limits.USERS_MAX or _count(account.policies) > entries_left:
+                refused.append(name)
+                continue
+            else:
+                entries_left -= _count(account.policies)
+                self._store(account, wall)
+            known[name] = None
+        self._initial = tuple(known)
+        return refused
 
     def delete_user(self, name: str, wall: int) -> bool:
         """Remove a user and its policies; return whether the user existed."""
@@ -178,7 +199,7 @@ class AccountTable:
         policies = account.policies
         for kind, entries in added:
             policies = merged(policies, kind, entries)
-        others = sum(_count(each.policies) for each in self._table.values() if each is not account)
+        others = self._count_entries() - _count(account.policies)
         if others + _count(policies) > limits.POLICY_ENTRIES_TOTAL_MAX:
             most = limits.POLICY_ENTRIES_TOTAL_MAX
             raise BadPolicy(f"there would be more than {most} entries of all users; use prefixes")
@@ -190,6 +211,9 @@ class AccountTable:
         """Remove the entry of a resource from a policy, or with None all policies."""
         policies = {} if resource is None else without(account.policies, kind, resource)
         self._store(replace(account, policies=policies), wall)
+
+    def _count_entries(self) -> int:
+        return sum(_count(each.policies) for each in self._table.values())
 
     def _store(self, account: Account, wall: int) -> None:
         self._table[account.name] = account

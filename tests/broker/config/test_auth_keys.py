@@ -57,7 +57,7 @@ def test_a_file_of_rocketmq() -> None:
         ({"innerClientAuthenticationCredentials": USER}, "Credentials' must be JSON"),
         ({"authenticationWhitelist": "SEND"}, "'authenticationWhitelist' must be request codes"),
         ({"authenticationProvider": "com.example.Own"}, "must be one of"),
-        ({"migrateAuthFromV1Enabled": "true"}, "not supported yet"),
+        ({"migrateAuthFromV1Enabled": "true"}, "needs a key for the passwords"),
         (
             {
                 "authenticationEnabled": "true",

@@ -70,7 +70,7 @@ def test_a_java_brokers_file() -> None:
         ("brokerClusterName", "a/b", "forbidden character"),
         ("brokerRole", "SLAVE", "brokerId' must be more than 0"),
         ("brokerRole", "LEADER", "must be one of"),
-        ("aclEnable", "true", "not served"),
+        ("aclEnable", "true", "not served.*migrateAuthFromV1Enabled makes users"),
         ("authenticationEnabled", "True", "needs initAuthenticationUser"),
         ("enableControllerMode", "true", "needs 'controllerAddr'"),
         ("storeType", "defaultRocksDB", "not served"),

@@ -40,7 +40,7 @@ _EXTRAS = {
     "spark,lake": "numpy pandas pyarrow pyspark deltalake fsspec pyiceberg s3fs sqlalchemy",
     "spark,lake,typed": "fastavro google",
     "compression": "lz4 zstandard",
-    "auth": "cryptography",
+    "auth": "cryptography yaml",
 }
 """By module: the extra of the distribution that installs it."""
 

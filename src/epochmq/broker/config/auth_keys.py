@@ -57,7 +57,16 @@ class AuthKeys(ServerAuthKeys):
         "", "Request codes, separated by commas, that need no policy."
     )
     migrate_auth_from_v1_enabled: bool = option(
-        False, "Not supported yet: make users of the accounts in plain_acl.yml."
+        False,
+        "Create users and policies from the accounts of RocketMQ's ACL 1.0, each account once. The"
+        " master does it, and replicas copy its users.",
+    )
+    plain_acl_path: str = option(
+        "",
+        "With migrateAuthFromV1Enabled: plain_acl.yml, or RocketMQ's directory conf with it and"
+        " with acl/*.yml. Empty: conf in the directory of the variable ROCKETMQ_HOME. EpochMQ's"
+        " own.",
+        unit=PATH,
     )
 
     # Classes, of which only RocketMQ's own are known.
@@ -113,6 +122,13 @@ class AuthKeys(ServerAuthKeys):
     stateful_authorization_cache_expired_second: int = _unused(60, _NO_RESULT_CACHE)
 
 
+def stores_users(keys: AuthKeys) -> bool:
+    """Return whether the broker has a key for passwords, so that users can be created."""
+    return bool(
+        keys.authentication_enabled or keys.auth_key_file.strip() or inner_client_is_set(keys)
+    )
+
+
 def access_rules(keys: AuthKeys) -> AccessRules | None:
     """Return what is checked; None if nothing is. The options were checked by `auth_problems`."""
     if not keys.authentication_enabled:
@@ -148,8 +164,11 @@ def auth_problems(keys: AuthKeys, *, has_replicas: bool) -> list[str]:
             "option 'authorizationEnabled' needs authenticationEnabled: without it a client could"
             " use any user's name"
         )
-    if keys.migrate_auth_from_v1_enabled:
-        problems.append("option 'migrateAuthFromV1Enabled' is not supported yet; set it to false")
+    if keys.migrate_auth_from_v1_enabled and not stores_users(keys):
+        problems.append(
+            "option 'migrateAuthFromV1Enabled' needs a key for the passwords:"
+            " innerClientAuthenticationCredentials, authKeyFile or authenticationEnabled"
+        )
     if not keys.authentication_enabled:
         return problems
     inner = inner_client_is_set(keys)

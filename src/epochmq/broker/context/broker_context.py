@@ -1,11 +1,12 @@
 """The context of one broker: all its tables and services, as attributes for the handlers."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, ParamSpec, Protocol, TypeVar
 
 from epochmq.auth.access_control import AccessControl
-from epochmq.auth.accounts import AccountTable
+from epochmq.auth.accounts import Account, AccountTable, Cipher
 from epochmq.auth.server_keys import initial_user
 from epochmq.base import limits
 from epochmq.base.ports import Clock, Disk
@@ -53,6 +54,8 @@ from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Reply
 from epochmq.wire.headers.fast_headers import AnyEnd
 from epochmq.wire.session import Session
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -206,6 +209,7 @@ class BrokerContext:
         self.access = None if rules is None else AccessControl(rules, self.accounts)
         """Checks every request; None if authentication is disabled."""
         self._initial_user = initial_user(options)
+        self._configured_accounts: Sequence[Account] = ()
         self.keeper = MetadataKeeper(
             TableJournal(disk),
             (self.topics, self.groups, self.accounts),
@@ -282,12 +286,28 @@ class BrokerContext:
         epochs = () if self.replica is None else self.replica.epochs()
         return epoch_before([(entry.epoch, entry.start_offset) for entry in epochs], offset)
 
-    def create_initial_user(self) -> None:
-        """Create the first Super user, unless it was created before; only for the master."""
-        user = self._initial_user
-        if user is not None and self.accounts.is_unlocked:
-            self._initial_user = None
-            self.accounts.put_initial(user.access_key, user.secret_key, self.clock.wall_ms())
+    def unlock_accounts(self, cipher: Cipher, configured: Sequence[Account] = ()) -> None:
+        """Use `cipher` for passwords; the master creates the accounts `configured` once.
+
+        Raises `WrongKey` if the cipher does not fit the stored accounts.
+        """
+        self.accounts.unlock(cipher)
+        self._configured_accounts = configured
+
+    def create_first_users(self) -> None:
+        """Create the first Super user and the configured accounts; only for the master.
+
+        Those that were created before stay as they are.
+        """
+        if not self.accounts.is_unlocked:
+            return
+        wall = self.clock.wall_ms()
+        user, self._initial_user = self._initial_user, None
+        if user is not None:
+            self.accounts.put_initial(user.access_key, user.secret_key, wall)
+        accounts, self._configured_accounts = self._configured_accounts, ()
+        for name in self.accounts.put_once(accounts, wall) if accounts else ():
+            log.error("user %s is not created: there are too many users or policy entries", name)
 
     @property
     def route_id(self) -> int:

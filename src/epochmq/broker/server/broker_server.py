@@ -7,10 +7,10 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 
-from epochmq.auth.accounts import Cipher, WrongKey
-from epochmq.auth.server_keys import inner_client_is_set, inner_credentials
+from epochmq.auth.accounts import Account, WrongKey
 from epochmq.base.errors import ConfigError, EnvironmentFault, OurBug
 from epochmq.base.ports import Clock, Disk
+from epochmq.broker.config.auth_keys import stores_users
 from epochmq.broker.config.broker_peers import broker_peers
 from epochmq.broker.config.options import BrokerOptions, reach_warnings, resolve
 from epochmq.broker.config.overrides import apply_overrides
@@ -29,6 +29,7 @@ from epochmq.broker.group.registrar import Registrar
 from epochmq.broker.pop.remote_fetch import RemoteMessages
 from epochmq.broker.requests.client_handlers import expire_clients
 from epochmq.broker.scrub.scrub_service import ScrubService
+from epochmq.broker.server.account_files import find_cipher, read_old_accounts
 from epochmq.broker.server.broker_health import health_checks
 from epochmq.broker.server.broker_sink import BrokerSink
 from epochmq.broker.state.background_worker import BackgroundWorker
@@ -45,7 +46,6 @@ from epochmq.runtime.config_text import store_paths
 from epochmq.runtime.disk import RealDisk
 from epochmq.runtime.health_server import HealthServer
 from epochmq.runtime.own_host import boot_id, free_port, host_address, host_name, memory_bytes
-from epochmq.runtime.private_files import create_private, read_private
 from epochmq.runtime.process import process_figures, server_process
 from epochmq.runtime.server import RemotingServer
 from epochmq.runtime.signals import stop_on_signals
@@ -56,9 +56,6 @@ from epochmq.store.store_service import StoreService
 COLLECTOR_THRESHOLDS = (50_000, 20, 50)
 """Measured: saves 3 to 5 per cent of a send's time against Python's (700, 10, 10)."""
 
-KEY_FILE = "config/auth.key"
-"""Key file of a broker without `authKeyFile` and credentials of the servers, in its store
-directory."""
 
 TICK_MS = 100
 """The longest time between two ticks, in ms."""
@@ -191,11 +188,14 @@ class Broker:
         servers or a key file.
         """
         options, is_new = self.options, not len(node.accounts)
-        if not (node.access or options.auth_key_file or inner_client_is_set(options)):
+        if not stores_users(options):
             return
-        cipher, source = await self._blocking.run(lambda: _find_cipher(options, root, is_new))
+        cipher, source = await self._blocking.run(lambda: find_cipher(options, root, is_new))
+        accounts: list[Account] = []
+        if options.migrate_auth_from_v1_enabled:
+            accounts = await self._blocking.run(lambda: read_old_accounts(options, cipher))
         try:
-            node.accounts.unlock(cipher)
+            node.unlock_accounts(cipher, accounts)
         except WrongKey:
             text = f"the passwords in {root}/{node.accounts.file} were encrypted with another key"
             raise ConfigError([f"{text} than that of {source}; use the one of before"]) from None
@@ -354,7 +354,7 @@ class Broker:
         sink.stage.send_topics.count()
         node.stats.tick(now, wall)
         if node.serving.rights.changes:
-            node.create_initial_user()
+            node.create_first_users()
         sink.save_metadata(now)
         self.registrar.tick(now)
         self.routes.tick(now)
@@ -524,26 +524,6 @@ class _Period:
             self._call()
         except EnvironmentFault as error:
             log.error("cannot save: %s", error)
-
-
-def _find_cipher(options: BrokerOptions, root: str, is_new: bool) -> tuple[Cipher, str]:
-    """Return the cipher of passwords, and where its key is from; blocks. Raises `ConfigError`.
-
-    A broker without users (`is_new`) and without credentials of the servers makes a key file.
-    """
-    from epochmq.auth.password_cipher import PasswordCipher, derived_key, new_key
-
-    inner = inner_credentials(options)
-    if inner is not None and not options.auth_key_file:
-        return PasswordCipher(derived_key(inner)), "innerClientAuthenticationCredentials"
-    path, what = options.auth_key_file or f"{root}/{KEY_FILE}", "the key file"
-    if is_new and not options.auth_key_file:
-        create_private(path, new_key(), what)
-    try:
-        return PasswordCipher(read_private(path, what).strip()), f"{what} {path}"
-    except ValueError:
-        text = f"{what} {path} must hold a key, as `epochmq user new-key` makes it"
-        raise ConfigError([text]) from None
 
 
 def _bounds(options: BrokerOptions) -> Bounds:
