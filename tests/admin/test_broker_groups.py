@@ -30,6 +30,7 @@ def test_names_places_and_ports_of_the_others() -> None:
         brokerName="b",
         storePathRootDir="/data/s",
         storePathCommitLog="/fast/log",
+        auditLogFile="/logs/audit.log",
         listenPort="20911",
         healthListenPort="20915",
         groupAddress="10.0.0.9:11911",
@@ -38,6 +39,7 @@ def test_names_places_and_ports_of_the_others() -> None:
         "brokerName": "b-2",
         "storePathRootDir": "/data/s-2",
         "storePathCommitLog": "/fast/log-2",
+        "auditLogFile": "/logs/audit.log-2",
         "listenPort": "20931",
         "healthListenPort": "20935",
         "groupAddress": "10.0.0.9:11931",
@@ -49,7 +51,7 @@ def test_names_places_and_ports_of_the_others() -> None:
 def test_every_path_of_a_broker_differs() -> None:
     """A new option with a path must not lead two groups to one file."""
     shared = {"tls.server.certPath", "tls.server.keyPath", "tls.server.trustCertPath"}
-    shared.add("authKeyFile")  # all groups are made with one key
+    shared |= {"authKeyFile", "plainAclPath"}  # all groups are made with one key, from one file
     shared |= {row.key for row in describe(BrokerOptions) if row.key.startswith("tls.client")}
     paths = {
         row.key: "/x/y"

@@ -8,9 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.attack.server import running_broker, running_name_server
+from tests.attack.server import Server, running_broker, running_name_server
+
+from epochmq.wire.codes import RequestCode
 
 pytestmark = pytest.mark.process
+USERS = {
+    "initAuthenticationUser": '{"username":"admin","password":"s"}',
+    "innerClientAuthenticationCredentials": '{"accessKey":"inner","secretKey":"s"}',
+}
 
 
 def fails(*args: str) -> tuple[int, str]:
@@ -39,6 +45,27 @@ def test_a_hangup_ends_no_name_server(tmp_path: Path) -> None:
         while "SIGHUP: log files are opened again" not in server.log_text():
             server.figures()
         assert server.stop() == 0
+
+
+def test_the_audit_log_has_a_file_of_its_own(tmp_path: Path) -> None:
+    file, moved = tmp_path / "audit.log", tmp_path / "moved.log"
+    settings = {"auditLogFile": file, "authenticationEnabled": True, **USERS}
+    create = {"topic": "t", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
+
+    def refused(broker: Server) -> None:
+        with broker.line() as line:
+            assert line.call(RequestCode.UPDATE_AND_CREATE_TOPIC, create).code == 16
+
+    with running_broker(tmp_path, settings) as broker:
+        refused(broker)
+        while "request=UPDATE_AND_CREATE_TOPIC result=denied" not in file.read_text():
+            refused(broker)
+        assert " ready on " not in file.read_text()
+        file.rename(moved)
+        broker.child.send_signal(signal.SIGHUP)
+        while not file.exists() or "result=denied" not in file.read_text():
+            refused(broker)
+        assert broker.stop() == 0
 
 
 def test_a_port_that_is_taken_is_told_in_the_log_file(tmp_path: Path) -> None:

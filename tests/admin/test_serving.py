@@ -18,6 +18,7 @@ class Options:
     broker_name: str = option("", "Name.")
     password: str = option("", "Secret.", secret=True)
     log_file: str = option("", "Log.")
+    audit_log_file: str = option("", "Audit log.")
     use_uvloop: bool = option(False, "Loop.")
 
 
@@ -76,6 +77,8 @@ def test_a_log_file_that_cannot_be_names_its_option(tmp_path: Path) -> None:
         serving.load(read, {}, flags(print_all=False, log_file=file))
     with pytest.raises(EnvironmentFault, match=f"^option 'logFile': cannot write {file}: "):
         serving.load(read, {"logFile": file}, flags(print_all=False))
+    with pytest.raises(EnvironmentFault, match=f"^option 'auditLogFile': cannot write {file}: "):
+        serving.load(read, {"auditLogFile": file}, flags(print_all=False))
 
 
 def test_problems_name_the_file() -> None:
@@ -100,6 +103,7 @@ def test_printing(capsys: pytest.CaptureFixture[str]) -> None:
     options = Options(password="p")
     serving.print_options(options, flags(), ())
     assert capsys.readouterr().out.splitlines() == [
+        "auditLogFile=",
         "brokerName=",
         "listenPort=1",
         "logFile=",

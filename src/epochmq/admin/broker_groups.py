@@ -2,7 +2,7 @@
 
 A broker uses one core. Several groups use several cores; RocketMQ's clients spread the messages of
 a topic over all groups that have it. The first group is that of the configuration file, unchanged.
-Group K has the name, the store directories and the log file with `-K`, and its ports are 10 K
+Group K has the name, the store directories and the log files with `-K`, and its ports are 10 K
 higher.
 """
 
@@ -32,7 +32,12 @@ STEADY_S = 60.0
 """After a process ran for so long, the next pause is the first one again."""
 KILL_S = 60.0
 """A process that has not stopped after this time is killed."""
-_PATHS = ("storePathCommitLog", "storePathEpochFile", "storePathBrokerIdentity")
+_PATHS = (
+    "storePathCommitLog",
+    "storePathEpochFile",
+    "storePathBrokerIdentity",
+    "auditLogFile",
+)
 """Options with paths that a configuration may set beside storePathRootDir."""
 
 

@@ -62,6 +62,10 @@ class _Both:
     def log_file(self) -> str:
         return self.namesrv.log_file
 
+    @property
+    def audit_log_file(self) -> str:
+        return self.namesrv.audit_log_file
+
 
 def _read(
     properties: Mapping[str, str], *, env: Mapping[str, str], warn: Callable[[str], None]

@@ -16,12 +16,14 @@ from epochmq.admin.shared.output import note, output_option, show
 from epochmq.base.errors import ConfigError, EnvironmentFault
 from epochmq.base.java_properties import format_properties, parse_properties
 from epochmq.base.options import describe, render_properties
-from epochmq.runtime.logging_setup import configure, report_crashes, tell_files
+from epochmq.runtime.logging_setup import configure, configure_part, report_crashes, tell_files
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+AUDIT_LOGGER = "epochmq.audit"
+"""The logger of `auth/audit_log.py`, whose import a command without a server does not need."""
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -169,6 +171,12 @@ def _set_up_log(options: object, flags: Flags) -> None:
     except OSError as error:
         option = "--log-file" if flags.log_file else "option 'logFile'"
         raise EnvironmentFault(f"{option}: cannot write {file}: {error.strerror}") from None
+    if audit := _option(options, "audit_log_file"):
+        try:
+            configure_part(AUDIT_LOGGER, "info", audit)
+        except OSError as error:
+            text = f"option 'auditLogFile': cannot write {audit}: {error.strerror}"
+            raise EnvironmentFault(text) from None
 
 
 def uses_uvloop(options: object, flags: Flags) -> bool:

@@ -1,8 +1,8 @@
 """Audit log: one line for each change by an administrator, and for each refused request.
 
-The lines go to the logger `epochmq.audit`. They contain no passwords: of a request only its name
-and the resources that it needs are written. Strangers can cause refusals, so that lines about them
-are limited.
+The lines go to the logger `epochmq.audit`; option `auditLogFile` gives it a file. They contain no
+passwords: of a request only its name and the resources that it needs are written. Strangers can
+cause refusals, so that lines about them are limited.
 """
 
 import logging

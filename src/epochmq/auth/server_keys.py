@@ -8,7 +8,7 @@ from epochmq.auth.credentials import (
     parse_initial_user,
     parse_inner_credentials,
 )
-from epochmq.base.options import option
+from epochmq.base.options import PATH, option
 from epochmq.wire.session import Signer
 
 
@@ -42,6 +42,12 @@ class ServerAuthKeys(InnerKeys):
         False,
         "Accept signed requests of other machines without TLS. Whoever can listen to the network"
         " can repeat them. EpochMQ's own.",
+    )
+    audit_log_file: str = option(
+        "",
+        "Write the lines of the audit log to this file as well, rotated at 64 MiB, five old files"
+        " kept. Changes are then logged at each logLevel. EpochMQ's own.",
+        unit=PATH,
     )
 
 

@@ -70,6 +70,7 @@ def test_the_network_is_the_containers() -> None:
     assert (found.tls_mode, found.broker_ip1) == ("disabled", "127.0.0.3")
     assert options(container, brokerIP1="127.0.0.4").broker_ip1 == "127.0.0.4"
     assert options(**given).namesrv_addr == "other:1"
+    assert options(container, auditLogFile="/x").audit_log_file == ""
 
 
 def test_folders(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ LISTEN_PORT = "6888"
 """RocketMQ's default inside a container."""
 
 _OURS = (
+    "auditLogFile",
     "bindAddress",
     "tls.enable",
     "tls.client.authServer",
@@ -106,6 +107,7 @@ def inner_options(
 
 def _network(container: ContainerOptions) -> dict[str, str]:
     return {
+        "auditLogFile": container.audit_log_file,
         "bindAddress": container.bind_address,
         "tls.enable": str(container.tls_enable).lower(),
         "tls.client.authServer": str(container.tls_client_auth_server).lower(),
