@@ -33,7 +33,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parts = ["async", "sync", "pull", "footprint", "recovery"]
     parts += ["floor", "failover", "replicated", "catchup", "groups", "decode"]
-    parts += ["timers", "transactions", "pop", "delayed", "simulated", "clients", "signatures"]
+    parts += ["timers", "transactions", "pop", "delayed", "simulated", "clients"]
+    parts += ["signatures", "tls"]
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART", help=" | ".join(parts))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0)
@@ -67,7 +68,9 @@ def _run(part: str, kinds: list[str], args: argparse.Namespace) -> str:
     if part == "failover":
         return failover.table(kinds, args.kills)
     if part == "signatures":
-        return signatures.table(kinds, args.runs, args.seconds)
+        return signatures.table(kinds, signatures.SIGNATURES, args.runs, args.seconds)
+    if part == "tls":
+        return signatures.table(kinds, signatures.TLS, args.runs, args.seconds)
     if part == "clients":
         return client_failover.table(kinds, args.kills, args.pauses)
     if part == "replicated":

@@ -1,4 +1,4 @@
-"""What signatures and policies cost a broker: the same sends unsigned, signed, and with a policy.
+"""What signatures, policies and TLS cost a broker: the same sends with and without them.
 
 The load generator sends one message again and again, so that one signature fits every request. The
 broker cannot know that: it checks each request.
@@ -9,15 +9,20 @@ import json
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from tests.compat.peers.cluster import Cluster
 from tests.compat.peers.secure import ADMIN, SECURE
+from tests.runtime.test_tls import CERT, KEY
 
 from bench import peers
 from bench.load import TOPIC, Figures, build_loadgen
 from bench.rows import Row
+from bench.tls_proxy import running_proxy
 from epochmq.auth.credentials import Credentials
 from epochmq.client.aio import Admin
 from epochmq.client.aio.admin_auth import policy_of
@@ -27,10 +32,36 @@ from epochmq.wire.command import Command
 
 ROWS = (Row("send 1 x 1", "send", 1), Row("send 16 x 16", "send", 16, 16))
 USER = Credentials("bench", "bench-secret-1")
-KINDS_OF_USER = {"unsigned": None, "signed": ADMIN, "signed, with a policy": USER}
-"""What is sent; the first to a broker without authentication, the others to one with it."""
 WARM_UP_S = 20.0
 _ALPHABET = b"abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to send; without a user to a broker without authentication, else to one with it."""
+
+    name: str
+    user: Credentials | None
+    tls: bool | None = None
+    """None is a connection to the broker itself, otherwise there is a proxy between."""
+
+
+SIGNATURES = (
+    Variant("unsigned", None),
+    Variant("signed", ADMIN),
+    Variant("signed, with a policy", USER),
+)
+TLS = (
+    Variant("plain", None, False),
+    Variant("TLS", None, True),
+    Variant("signed, with a policy", USER, False),
+    Variant("signed, with a policy, TLS", USER, True),
+)
+_TLS_SERVER = {
+    "tls.server.mode": "permissive",
+    "tls.server.certPath": CERT,
+    "tls.server.keyPath": KEY,
+}
 
 
 def signed_fields(user: Credentials, size: int) -> str:
@@ -48,10 +79,12 @@ def signed_fields(user: Credentials, size: int) -> str:
     return ",".join(f"{name}:{command.ext[name]}" for name in ("AccessKey", "Signature"))
 
 
-def load(cluster: Cluster, row: Row, user: Credentials | None, warm_s: float, s: float) -> Figures:
-    """Put the load on the broker."""
+def load(
+    cluster: Cluster, row: Row, user: Credentials | None, port: int, warm_s: float, s: float
+) -> Figures:
+    """Put the load on the broker, through `port`."""
     args = [str(build_loadgen()), *row.loadgen_args(), "-z", "-v", "-q", "1", "-T", TOPIC]
-    args += ["-p", str(cluster.broker_port), "-P", str(cluster.broker.pid)]
+    args += ["-p", str(port), "-P", str(cluster.broker.pid)]
     if user is not None:
         args += ["-x", signed_fields(user, row.size)]
     done = subprocess.run(
@@ -74,7 +107,16 @@ async def _prepare(cluster: Cluster, secure: bool) -> None:
             await admin.put_acl(cluster.broker_addr, acl)
 
 
-def table(kinds: list[str], runs: int, seconds: float) -> str:
+@contextmanager
+def _port(cluster: Cluster, variant: Variant) -> Iterator[int]:
+    if variant.tls is None:
+        yield cluster.broker_port
+    else:
+        with running_proxy(cluster.broker_port, tls=variant.tls) as port:
+            yield port
+
+
+def table(kinds: list[str], variants: Sequence[Variant], runs: int, seconds: float) -> str:
     """Run all rows in turn; a Markdown table of medians."""
     figures: dict[tuple[str, str, str], list[Figures]] = {}
     with tempfile.TemporaryDirectory(prefix="bench-") as root:
@@ -82,21 +124,25 @@ def table(kinds: list[str], runs: int, seconds: float) -> str:
         try:
             for kind in kinds:
                 for secure in (False, True):
-                    extra = SECURE if secure else {}
+                    extra = {**_TLS_SERVER} if kind == "epochmq" else {}
+                    extra |= SECURE if secure else {}
                     made = peers.make(kind, Path(root) / f"{kind}-{secure}", False, **extra)
                     clusters[kind, secure] = made.start()
                     asyncio.run(_prepare(made, secure))
-                    load(made, ROWS[1], ADMIN if secure else None, WARM_UP_S, 1)
+                    user = ADMIN if secure else None
+                    load(made, ROWS[1], user, made.broker_port, WARM_UP_S, 1)
                     peers.pause(made)
             for row in ROWS:
                 for _ in range(runs):
-                    for name, user in KINDS_OF_USER.items():
+                    for variant in variants:
+                        name = variant.name
                         for kind in kinds:
-                            cluster = clusters[kind, user is not None]
+                            cluster = clusters[kind, variant.user is not None]
                             peers.free_page_cache()
                             peers.resume(cluster)
                             time.sleep(1.0)
-                            one = load(cluster, row, user, 1, seconds)
+                            with _port(cluster, variant) as port:
+                                one = load(cluster, row, variant.user, port, 1, seconds)
                             peers.pause(cluster)
                             figures.setdefault((row.name, name, kind), []).append(one)
                             print(f"{row.name} {name} {kind} {one.rate:.0f}/s {one.cpu_us:.2f} us")
@@ -104,16 +150,20 @@ def table(kinds: list[str], runs: int, seconds: float) -> str:
             for made in clusters.values():
                 peers.resume(made)
                 made.stop()
-    return _table(figures, kinds)
+    return _table(figures, kinds, variants)
 
 
-def _table(figures: dict[tuple[str, str, str], list[Figures]], kinds: list[str]) -> str:
+def _table(
+    figures: dict[tuple[str, str, str], list[Figures]],
+    kinds: list[str],
+    variants: Sequence[Variant],
+) -> str:
     shown = {"epochmq": "EpochMQ", "java": "Java"}
     heads = [f"{shown[kind]} {what}" for kind in kinds for what in ("msg/s", "CPU us")]
     lines = [f"| row | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for row in ROWS:
-        for name in KINDS_OF_USER:
-            found = [figures[row.name, name, kind] for kind in kinds]
+        for variant in variants:
+            found = [figures[row.name, variant.name, kind] for kind in kinds]
             cells = [
                 text
                 for runs in found
@@ -122,5 +172,5 @@ def _table(figures: dict[tuple[str, str, str], list[Figures]], kinds: list[str])
                     f"{median(one.cpu_us for one in runs):.2f}",
                 )
             ]
-            lines.append(f"| {row.name}, {name} | {' | '.join(cells)} |")
+            lines.append(f"| {row.name}, {variant.name} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -14,9 +14,9 @@ from epochmq.auth.credentials import Credentials, outgoing_credentials
 from epochmq.base.errors import EpochError, NotReachable, Refused
 from epochmq.client.aio import Admin, Producer, PullConsumer
 from epochmq.client.aio.admin_auth import policy_of
-from epochmq.client.aio.client_credentials import ConnectionOptions
 from epochmq.model.message import Message
 from epochmq.model.topic import MessageQueue, TopicConfig
+from epochmq.spark.connection_options import ConnectionOptions
 from epochmq.spark.log_export import LogExport
 from epochmq.spark.log_learner import find_home
 from epochmq.wire.bodies.auth_bodies import UserInfo
@@ -25,15 +25,9 @@ from epochmq.wire.command import request
 
 from .peers.cluster import Config
 from .peers.group import Group, Server
-from .peers.secure import ADMIN, INNER, SECURE
+from .peers.secure import ADMIN, INNER, SECURE, SERVER
 
 ALICE = Credentials("alice", "alice-secret")
-SERVER = {
-    key: value
-    for key, value in SECURE.items()
-    if key
-    in ("authenticationEnabled", "initAuthenticationUser", "innerClientAuthenticationCredentials")
-}
 KILLS = choose(3, 20)
 SENDS_BETWEEN_KILLS = 200
 

@@ -19,7 +19,7 @@ from epochmq.auth.credentials import Credentials, outgoing_credentials
 from epochmq.base.errors import EpochError, NotFound, UsageError
 from epochmq.client.aio import Admin
 from epochmq.client.aio.admin_auth import policy_of
-from epochmq.client.aio.client_credentials import ConnectionOptions
+from epochmq.spark.connection_options import ConnectionOptions
 from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
 from epochmq.spark.jobs.dlq import Dlq, dlq
 from epochmq.spark.log_options import parse_log_options

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.runtime.test_tls import CERT, KEY
 
 from epochmq.base.errors import UsageError
-from epochmq.client.aio.client_credentials import ConnectionOptions
+from epochmq.spark.connection_options import ConnectionOptions
 from epochmq.spark.option_table import reach
 from epochmq.spark.options import parse_source
 from epochmq.spark.sink_options import parse_sink

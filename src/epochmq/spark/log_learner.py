@@ -15,7 +15,6 @@ from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import NotFound, NotReachable, PeerError, Refused, StoreDamaged, UsageError
 from epochmq.base.limits import BROKER_ID_MAX
 from epochmq.client.aio.admin_client import Admin
-from epochmq.client.aio.client_credentials import credentials_in
 from epochmq.client.core.route_cache import MASTER_ID
 from epochmq.model.host import parse_addr
 from epochmq.replication.frames import (
@@ -32,6 +31,7 @@ from epochmq.replication.frames import (
     encode_hello,
 )
 from epochmq.runtime.tls import OutgoingTls, client_tls
+from epochmq.spark.connection_options import credentials_in
 from epochmq.spark.spark_loop_thread import LoopThread
 from epochmq.store.epochs import OPEN_END, consistent_point
 from epochmq.wire.codes import RequestCode

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from epochmq.base.errors import ConfigError, EpochError, UsageError
 from epochmq.base.options import describe, load, option
-from epochmq.client.aio.client_credentials import ConnectionOptions, credentials_in
 from epochmq.client.aio.name_servers import parse_addresses
 from epochmq.runtime.tls import client_tls
 from epochmq.spark.columns import PROPERTIES
+from epochmq.spark.connection_options import ConnectionOptions, credentials_in
 
 LOG = "log"
 CUT = "cut"

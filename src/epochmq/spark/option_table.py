@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from epochmq.base.errors import ConfigError, UsageError
-from epochmq.client.aio.client_credentials import ConnectionOptions, credentials_in
 from epochmq.runtime.address_map import AddressMap, parse_address_map
 from epochmq.runtime.tls import OutgoingTls, client_tls
+from epochmq.spark.connection_options import ConnectionOptions, credentials_in
 
 _SPANS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _SPAN = re.compile(r"(\d{1,15})\s*(ms|s|m|h)?")

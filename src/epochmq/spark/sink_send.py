@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
-from epochmq.client.aio.client_credentials import credentials_in
 from epochmq.client.aio.producer import Producer, SendResult
 from epochmq.client.core.retrying import delay_ms
 from epochmq.client.core.route_cache import publish_queues
@@ -19,6 +18,7 @@ from epochmq.client.core.send_policy import SendStatus, SendVerdict, judge
 from epochmq.model.topic import PERM_WRITE, MessageQueue, TopicRouteData, format_perm
 from epochmq.runtime.address_map import mapped_addresses
 from epochmq.runtime.tls import client_tls
+from epochmq.spark.connection_options import credentials_in
 from epochmq.spark.sink_options import SinkOptions
 from epochmq.spark.sink_queues import QueueLayout, Request, SinkQueue, spread
 from epochmq.wire.codes import RequestCode

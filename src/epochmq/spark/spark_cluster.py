@@ -19,10 +19,10 @@ from types import TracebackType
 from typing import Self
 
 from epochmq.client.aio.admin_client import Admin
-from epochmq.client.aio.client_credentials import credentials_in
 from epochmq.model.topic import MessageQueue
 from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.cluster_calls import Bounds, SparkClusterCalls
+from epochmq.spark.connection_options import credentials_in
 from epochmq.spark.range_read import AUTO, RangeReads, RawChunk, Want
 from epochmq.spark.retry import DataLost, Lost, Retries
 from epochmq.spark.spark_loop_thread import LoopThread

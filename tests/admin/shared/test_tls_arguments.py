@@ -16,12 +16,12 @@ from epochmq.base.errors import NotReachable
 from epochmq.broker.config.options import load_options
 from epochmq.broker.server.broker_server import Broker
 from epochmq.client.aio import Admin, Producer, PullConsumer
-from epochmq.client.aio.client_credentials import ConnectionOptions
 from epochmq.model.message import Message
 from epochmq.model.topic import MessageQueue
 from epochmq.nameserver.name_server import NameServer
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.runtime.tls import outgoing_tls
+from epochmq.spark.connection_options import ConnectionOptions
 
 SERVER = {"tls.server.mode": "enforcing", "tls.server.certPath": CERT, "tls.server.keyPath": KEY}
 CLIENT = {"tls.enable": "true", "tls.client.trustCertPath": CERT}

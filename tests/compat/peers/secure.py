@@ -21,3 +21,12 @@ SECURE: dict[str, str | int | bool] = {
     "innerClientAuthenticationCredentials": ('{"accessKey":"inner","secretKey":"inner-secret-1"}'),
 }
 """RocketMQ's brokers need the class names; both kinds of brokers start with these options."""
+SERVER = {
+    key: SECURE[key]
+    for key in (
+        "authenticationEnabled",
+        "initAuthenticationUser",
+        "innerClientAuthenticationCredentials",
+    )
+}
+"""The same of our name servers and controllers."""

@@ -8,7 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
-    from epochmq.client.aio.client_credentials import ConnectionOptions
+    from epochmq.spark.connection_options import ConnectionOptions
 
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ def _options(
     uses_tls = bool(tls or tls_ca or tls_insecure or tls_cert or tls_key)
     if not uses_tls and credentials is None:
         return None
-    from epochmq.client.aio.client_credentials import ConnectionOptions
+    from epochmq.spark.connection_options import ConnectionOptions
 
     return ConnectionOptions(
         tls_enable=uses_tls,

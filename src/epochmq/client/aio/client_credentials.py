@@ -4,14 +4,11 @@ Never the command line, which other users of the machine can see.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import ConfigError
 from epochmq.base.java_properties import parse_properties
-from epochmq.base.options import PATH, option
 from epochmq.runtime.private_files import read_private
-from epochmq.runtime.tls import OutgoingTls
 
 ACCESS_KEY_VARIABLE = "EPOCHMQ_ACCESS_KEY"
 SECRET_KEY_VARIABLE = "EPOCHMQ_SECRET_KEY"
@@ -33,32 +30,6 @@ def read_credentials_file(path: str) -> Credentials:
     if not name or not password:
         raise ConfigError([f"{path} must have the properties accessKey and secretKey"])
     return Credentials(name, password, found.get("securityToken", "").strip())
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConnectionOptions(OutgoingTls):
-    """TLS settings and the credentials file of connections that other processes make.
-
-    Jobs pass it on to their workers, where the files must have the same paths.
-    """
-
-    credentials_path: str = option(
-        "",
-        "File with the properties accessKey and secretKey, which only its owner can read. Empty is"
-        " the credentials of the process.",
-        key="credentials.path",
-        unit=PATH,
-    )
-
-
-def credentials_in(options: OutgoingTls | None) -> Credentials | None:
-    """Return the credentials in the file that the options name; None if they name none.
-
-    Raises `ConfigError` for a file that cannot be used.
-    """
-    if isinstance(options, ConnectionOptions) and options.credentials_path:
-        return read_credentials_file(options.credentials_path)
-    return None
 
 
 def credentials_of(env: Mapping[str, str], file: str | None = None) -> Credentials | None:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from epochmq.base import limits
 from epochmq.base.errors import NotFound, NotReachable, Refused, StoreDamaged, UsageError
 from epochmq.client.aio.admin_client import Admin
-from epochmq.client.aio.client_credentials import credentials_in
 from epochmq.model.log_blocks import blocks_of, digest
 from epochmq.model.names import check_group
 from epochmq.runtime.tls import OutgoingTls, client_tls
+from epochmq.spark.connection_options import credentials_in
 from epochmq.spark.jobs.audit_core import DigestBlock, Epoch, Shape
 from epochmq.spark.log_files import LogFile, StoreDirectory
 from epochmq.spark.spark_loop_thread import LoopThread
