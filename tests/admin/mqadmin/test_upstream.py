@@ -25,6 +25,7 @@ _MOVING = (
     (re.compile(r" +\d+\.\d\d(?=\(0,0ms)"), " #"),
     (re.compile(r"\d+-\d+(?=\(0\.0w)"), "#-#"),
     (re.compile(r"MIN_OFFSET=\d+, |, MAX_OFFSET=\d+"), ""),
+    (re.compile(r"spentTimeMills=\d+"), "spentTimeMills=#"),
 )
 
 
