@@ -22,8 +22,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-AUDIT_LOGGER = "epochmq.audit"
-"""The logger of `auth/audit_log.py`, whose import a command without a server does not need."""
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -172,8 +170,10 @@ def _set_up_log(options: object, flags: Flags) -> None:
         option = "--log-file" if flags.log_file else "option 'logFile'"
         raise EnvironmentFault(f"{option}: cannot write {file}: {error.strerror}") from None
     if audit := _option(options, "audit_log_file"):
+        from epochmq.auth.audit_log import LOGGER
+
         try:
-            configure_part(AUDIT_LOGGER, "info", audit)
+            configure_part(LOGGER, "info", audit)
         except OSError as error:
             text = f"option 'auditLogFile': cannot write {audit}: {error.strerror}"
             raise EnvironmentFault(text) from None

@@ -151,12 +151,9 @@ class AccountTable:
         """Create the Super user of a new cluster as `put_once` does; return whether it was."""
         check_user(name, password)
         is_new = name not in self._initial and name not in self._table
-        sealed = self.seal(password) if is_new else ""
-        return not self.put_once([Account(name, sealed, UserType.SUPER)], wall) and is_new
-
-    def seal(self, password: str) -> str:
-        """Return a password encrypted, for an `Account`; raises `WrongKey` without a key."""
-        return self._unlocked().encrypt(password)
+        sealed = self._unlocked().encrypt(password)
+        refused = self.put_once([Account(name, sealed, UserType.SUPER)], wall)
+        return is_new and not refused
 
     def put_once(self, accounts: Iterable[Account], wall: int) -> list[str]:
         """Create users that the configuration names; return the names that the limits refuse.

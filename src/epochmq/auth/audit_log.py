@@ -6,13 +6,16 @@ cause refusals, so that lines about them are limited.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from epochmq.auth.access_control import AccessRefused
+from epochmq.base.errors import Refused
 from epochmq.base.log_throttle import LogThrottle, also_left_out
 from epochmq.model.host import host_of
+from epochmq.wire.command import Held, Reply
 
-log = logging.getLogger("epochmq.audit")
+LOGGER = "epochmq.audit"
+log = logging.getLogger(LOGGER)
 
 REPORT_MS = 1_000
 """At most one line is written in this time for refusals of one kind from one address."""
@@ -32,6 +35,24 @@ class AuditLog:
         text = "user=%s from=%s request=%s on=%s result=%s"
         result = f"refused: {_short(problem)}" if problem else "accepted"
         log.info(text, _short(user), peer, request, _short(",".join(resources)) or "-", result)
+
+    def run(
+        self,
+        request: str,
+        peer: str,
+        user: str,
+        resources: Callable[[], Iterable[str]],
+        handle: Callable[[], Reply | Held],
+    ) -> Reply | Held:
+        """Call `handle`, which makes a change, and write a line about its result."""
+        try:
+            reply = handle()
+        except Refused as error:
+            self.changed(request, peer, user, resources(), error.remark)
+            raise
+        problem = (reply.remark or "failed") if isinstance(reply, Reply) and reply.code else ""
+        self.changed(request, peer, user, resources(), problem)
+        return reply
 
     def refused(self, request: str, peer: str, error: AccessRefused, now: int) -> None:
         """Write a line about a request that access control refused; `now` is monotonic ms."""

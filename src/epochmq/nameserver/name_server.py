@@ -17,7 +17,7 @@ from epochmq.base.ports import Clock, Disk
 from epochmq.base.task_set import TaskSet
 from epochmq.nameserver.kv_config import KvConfig
 from epochmq.nameserver.name_server_node import NameServerNode
-from epochmq.nameserver.namesrv_request_table import FREE, handlers
+from epochmq.nameserver.namesrv_request_table import CHANGES, FREE, handlers
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.nameserver.registered_brokers import MinIdNotice
 from epochmq.nameserver.registration_handlers import Steps
@@ -207,7 +207,7 @@ class _Sink(Dispatcher):
     def __init__(self, server: NameServer) -> None:
         own = handlers(server.node)
         own[int(RequestCode.GET_BROKER_RUNTIME_INFO)] = handle_process_info
-        super().__init__(protected(own, server.node.options, FREE))
+        super().__init__(protected(own, server.node.options, FREE, CHANGES))
         self._server = server
         self._unfinished: deque[_Unfinished] = deque()
         self._held_back: dict[Session, list[RawFrame]] = {}

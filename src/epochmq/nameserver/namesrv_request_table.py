@@ -61,6 +61,17 @@ FREE = frozenset(
 )
 """Requests that need no signature with authenticationEnabled: they read names and addresses, which
 clients need. A name server does not know the users of the brokers."""
+CHANGES = frozenset(
+    {
+        RequestCode.PUT_KV_CONFIG,
+        RequestCode.DELETE_KV_CONFIG,
+        RequestCode.WIPE_WRITE_PERM_OF_BROKER,
+        RequestCode.ADD_WRITE_PERM_OF_BROKER,
+        RequestCode.DELETE_TOPIC_IN_NAMESRV,
+        RequestCode.UPDATE_NAMESRV_CONFIG,
+    }
+)
+"""Changes by administrators, for the audit log."""
 
 
 def handlers(node: NameServerNode) -> dict[int, Handler]:

@@ -331,14 +331,13 @@ def _guarded(node: BrokerContext, code: Code, handler: Handler, audit: AuditLog)
                 raise
         if not is_change:
             return checked(command, session, now)
-        try:
-            reply = checked(command, session, now)
-        except Refused as error:
-            audit.changed(code.name, session.peer, user, resources(command), error.remark)
-            raise
-        said = (reply.remark or "failed") if isinstance(reply, Reply) and reply.code else ""
-        audit.changed(code.name, session.peer, user, resources(command), said)
-        return reply
+        return audit.run(
+            code.name,
+            session.peer,
+            user,
+            lambda: resources(command),
+            lambda: checked(command, session, now),
+        )
 
     def resources(command: Command) -> list[str]:
         """Return what is changed, for the audit log."""

@@ -70,6 +70,14 @@ from epochmq.wire.session import Session
 # serves (H15); here it must be one that a remote escape would choose.
 
 
+_CHANGES = (
+    RequestCode.ADD_BROKER,
+    RequestCode.REMOVE_BROKER,
+    RequestCode.UPDATE_BROKER_CONFIG,
+)
+"""Changes by administrators, for the audit log."""
+
+
 class ContainerNeighbours:
     """The neighbours of one broker in a container; `nodes` returns the running brokers in a fixed
     order."""
@@ -136,7 +144,7 @@ class Container:
                 " stop its brokers", options.bind_address,
             )  # fmt: skip
         tls = server_tls(options)
-        sink = Dispatcher(protected(self._table(), options, ()))
+        sink = Dispatcher(protected(self._table(), options, (), _CHANGES))
         self.port = await self._server.start(options.bind_address, self.port, sink, tls=tls)
         failures = []
         for path in real_paths(parts(options.broker_config_paths)):

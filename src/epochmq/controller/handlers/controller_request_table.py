@@ -49,3 +49,11 @@ FREE = frozenset(
 )
 """Requests that need no signature with authenticationEnabled: who leads, who is master, and what
 happened. A controller does not know the users of the brokers."""
+CHANGES = frozenset(
+    {
+        RequestCode.CONTROLLER_ELECT_MASTER,
+        RequestCode.CLEAN_BROKER_DATA,
+        RequestCode.UPDATE_CONTROLLER_CONFIG,
+    }
+)
+"""Changes by administrators, for the audit log; brokers ask for elections too."""

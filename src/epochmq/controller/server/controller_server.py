@@ -25,7 +25,7 @@ from epochmq.base.ports import Clock, Disk
 from epochmq.base.task_set import TaskSet
 from epochmq.controller.config_file import ConfigFile
 from epochmq.controller.controller_effects import Dial, Notify, SendReply
-from epochmq.controller.handlers.controller_request_table import FREE, HANDLERS
+from epochmq.controller.handlers.controller_request_table import CHANGES, FREE, HANDLERS
 from epochmq.controller.options import UNCLEAN, USUAL_CHANGES_PATH, ControllerOptions
 from epochmq.controller.server.controller_node import ControllerNode
 from epochmq.controller.server.controller_peers import LINK, RaftLink, is_refused
@@ -133,7 +133,7 @@ class Controller:
         found: dict[int, Handler] = dict.fromkeys(map(int, HANDLERS), self.handle)
         found[int(RequestCode.RAFT_MESSAGE)] = self._receive
         found[int(RequestCode.RAFT_LINK)] = self._answer_link
-        return protected(found, self.options, FREE)
+        return protected(found, self.options, FREE, CHANGES)
 
     def handle(self, command: Command, session: Session, now: int) -> Held:
         """Handle a request; the answer is sent at the end of this turn or later."""
