@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from pyspark.sql.types import BinaryType, StructField, StructType
 from tests.compat.peers.epochmq import EpochCluster
 from tests.compat.peers.secure import ADMIN, SECURE
 from tests.runtime.test_tls import CERT
 from tests.spark import topics
+from tests.spark.reading import BODY, read_bodies
 from tests.spark.sinking import batches
 
 from epochmq.admin.cli import cli
@@ -28,14 +28,12 @@ from epochmq.spark.options import parse_source
 from epochmq.spark.publish import PublishOffsets
 from epochmq.spark.rows import close_clusters
 from epochmq.spark.sink_options import parse_sink
-from epochmq.spark.source import batch_reader
 from epochmq.spark.spark_cluster import Cluster
 from epochmq.spark.spark_sink import batch_writer
 from epochmq.tables.opening import arrow_dataset, open_table
 from epochmq.wire.bodies.auth_bodies import UserInfo
 
 TOPIC = "Orders"
-BODY = StructType([StructField("body", BinaryType())])
 SPARK = Credentials("spark", "spark-secret")
 
 
@@ -75,34 +73,22 @@ def namesrv() -> Iterator[str]:
         close_clusters()
 
 
-def read(given: dict[str, str], topic: str = TOPIC) -> list[bytes]:
-    """Return all bodies, by the reader that Spark pickles to its executors."""
-    planned = batch_reader({"subscribe": topic, "failoverTimeoutMs": "2s", **given}, BODY)
-    reader = pickle.loads(pickle.dumps(planned))
-    return [
-        row["body"]
-        for part in planned.partitions()
-        for batch in reader.read(part)
-        for row in batch.to_pylist()
-    ]
-
-
 @pytest.mark.process
 def test_source_and_sink_sign_as_the_user_of_the_file(namesrv: str, tmp_path: Path) -> None:
     given = reach(namesrv, written(tmp_path, SPARK))
-    assert sorted(map(int, read(given))) == list(range(20))
+    assert sorted(map(int, read_bodies(given, TOPIC))) == list(range(20))
     writer = pickle.loads(pickle.dumps(batch_writer({**given, "topic": "Written"}, BODY, False)))
     writer.write(iter(batches({"body": [b"1", b"2", b"3"]})))
-    assert sorted(read(given, "Written")) == [b"1", b"2", b"3"]
+    assert sorted(read_bodies(given, "Written")) == [b"1", b"2", b"3"]
 
 
 @pytest.mark.process
 def test_others_are_refused(namesrv: str, tmp_path: Path) -> None:
     with pytest.raises(EpochError, match="not signed"):
-        read({"nameServer": namesrv})
+        read_bodies({"nameServer": namesrv}, TOPIC)
     wrong = written(tmp_path, Credentials("spark", "not-the-password"))
     with pytest.raises(EpochError, match="signature"):
-        read(reach(namesrv, wrong))
+        read_bodies(reach(namesrv, wrong), TOPIC)
 
 
 @pytest.mark.process

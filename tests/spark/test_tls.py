@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from pyspark.sql.types import BinaryType, StructField, StructType
 from tests.runtime.test_tls import CERT
 from tests.spark import topics
+from tests.spark.reading import BODY, read_bodies
 from tests.spark.sinking import batches
 from tests.spark.tls_cluster import TLS, TlsCluster, speaking_tls
 
@@ -23,14 +23,12 @@ from epochmq.spark.log_source import plan_brokers
 from epochmq.spark.option_table import reach
 from epochmq.spark.publish import PublishOffsets
 from epochmq.spark.rows import close_clusters
-from epochmq.spark.source import batch_reader
 from epochmq.spark.spark_cluster import Cluster
 from epochmq.spark.spark_sink import batch_writer
 from epochmq.tables.opening import arrow_dataset, open_table
 
 pytestmark = pytest.mark.process
 TOPIC = "Secret"
-BODY = StructType([StructField("body", BinaryType())])
 
 
 @pytest.fixture(scope="module")
@@ -42,38 +40,25 @@ def namesrv() -> Iterator[str]:
         close_clusters()
 
 
-def read(given: dict[str, str], topic: str = TOPIC) -> list[bytes]:
-    """All bodies, by the reader that Spark pickles to its executors."""
-    options = {"subscribe": topic, "failoverTimeoutMs": "2s", **given}
-    planned = batch_reader(options, BODY)
-    reader = pickle.loads(pickle.dumps(planned))
-    return [
-        row["body"]
-        for part in planned.partitions()
-        for batch in reader.read(part)
-        for row in batch.to_pylist()
-    ]
-
-
 def test_the_source_and_the_sink_speak_it(namesrv: str) -> None:
-    assert sorted(map(int, read(reach(namesrv, TLS)))) == list(range(20))
+    assert sorted(map(int, read_bodies(reach(namesrv, TLS), TOPIC))) == list(range(20))
     with speaking_tls():
         topics.create(namesrv, "Written")
     writer = pickle.loads(
         pickle.dumps(batch_writer({**reach(namesrv, TLS), "topic": "Written"}, BODY, False))
     )
     writer.write(iter(batches({"body": [b"1", b"2", b"3"]})))
-    assert sorted(read(reach(namesrv, TLS), "Written")) == [b"1", b"2", b"3"]
+    assert sorted(read_bodies(reach(namesrv, TLS), "Written")) == [b"1", b"2", b"3"]
 
 
 def test_whoever_is_not_told_is_locked_out(namesrv: str) -> None:
     with pytest.raises(NotReachable):
-        read({"nameServer": namesrv, "failoverTimeoutMs": "300"})
+        read_bodies({"nameServer": namesrv, "failoverTimeoutMs": "300"}, TOPIC)
     strict = {"nameServer": namesrv, "tls.enable": "true", "failoverTimeoutMs": "300"}
     with pytest.raises(EpochError):  # signed by itself: no authority of the system knows it
-        read(strict)
+        read_bodies(strict, TOPIC)
     anyone = {**strict, "tls.client.authServer": "false", "failoverTimeoutMs": "2s"}
-    assert len(read(anyone)) == 20
+    assert len(read_bodies(anyone, TOPIC)) == 20
 
 
 def test_offsets_are_published_through_it(namesrv: str) -> None:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from epochmq.base.log_throttle import LogThrottle, also_left_out
 from epochmq.base.ports import Clock, File
 from epochmq.replication.link import Chunk
 from epochmq.replication.link_authentication import LinkKeys, MasterHandshake, NotAuthenticated
@@ -224,7 +225,7 @@ class LinkServer:
         self._keys = keys
         self._handshakes: dict[int, MasterHandshake] = {}
         """Links that are not authenticated yet; the core does not know them."""
-        self._refused_at_ms = -REPORT_MS
+        self._refusals = LogThrottle(REPORT_MS)
         self._listener: Any = None
         self._resuming: asyncio.TimerHandle | None = None
         self._failing = False
@@ -296,10 +297,10 @@ class LinkServer:
 
     def _refuse(self, wire: Wire, reason: str) -> None:
         """Close a link that is not authenticated; the core has not heard of it."""
-        now = self.clock.now_ms()
-        if now - self._refused_at_ms >= REPORT_MS:
-            self._refused_at_ms = now
-            _log.warning("replication link of %s refused: %s", wire.peer, reason)
+        left_out = self._refusals.left_out("", self.clock.now_ms())
+        if left_out is not None:
+            more = also_left_out(left_out)
+            _log.warning("replication link of %s refused: %s%s", wire.peer, reason, more)
         self.close(wire.number, reason)
 
     def _pause(self) -> None:

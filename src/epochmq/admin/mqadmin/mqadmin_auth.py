@@ -27,7 +27,6 @@ _NAME = opt("u", "username", "The user.", required=True)
 _SUBJECT = opt("s", "subject", "The user, as User:NAME.", required=True)
 _FROM = opt("f", "fromBroker", "Copy from this broker.", required=True)
 _TO = opt("t", "toBroker", "Copy to this broker.", required=True)
-_MASKED = "******"
 
 
 async def _change(
@@ -339,11 +338,13 @@ async def copy_user(
     admin: "Admin", out: Out, from_broker: str, to_broker: str, usernames: str | None
 ) -> None:
     """Copy users to another broker; the source must answer passwords, as RocketMQ's brokers do."""
+    from epochmq.wire.bodies.auth_bodies import MASKED
+
     names = _parts(usernames)
     users = await admin.users(from_broker)
     for user in [each for each in users if not names or each.username in names]:
         name = str(user.username)
-        if user.password == _MASKED:
+        if user.password == MASKED:
             raise UsageError(
                 f"{from_broker} does not answer passwords; create user {name} at {to_broker} with"
                 " createUser"

@@ -38,7 +38,8 @@ async def _put(
     is_default: bool,
     cluster: str | None,
 ) -> list[Row]:
-    from epochmq.client.aio.admin_auth import SUBJECT, policy_of
+    from epochmq.client.aio.admin_auth import policy_of
+    from epochmq.wire.bodies.auth_bodies import SUBJECT
 
     acl = policy_of(
         SUBJECT + name,
@@ -109,7 +110,7 @@ async def delete(
     admin: "Admin", name: str, resource: str | None, is_default: bool, cluster: str | None
 ) -> list[Row]:
     """Delete the rule of RESOURCE of user NAME; without RESOURCE, all rules of the user."""
-    from epochmq.client.aio.admin_auth import SUBJECT
+    from epochmq.wire.bodies.auth_bodies import SUBJECT
 
     masters = await masters_of(admin, cluster)
     kind = "Default" if is_default else "Custom"
@@ -124,7 +125,7 @@ async def delete(
 @shows("user", "type", "resource", "actions", "from", "decision", "broker")
 async def list_(admin: "Admin", name: str | None, cluster: str | None) -> list[Row]:
     """List the rules of all users, or of user NAME."""
-    from epochmq.client.aio.admin_auth import SUBJECT
+    from epochmq.wire.bodies.auth_bodies import SUBJECT
 
     return [
         {

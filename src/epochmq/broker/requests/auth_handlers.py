@@ -32,7 +32,14 @@ from epochmq.base.errors import Refused
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.common import NodeHandler, ok, version_stamp, watched
 from epochmq.broker.state.stamps import stamped
-from epochmq.wire.bodies.auth_bodies import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from epochmq.wire.bodies.auth_bodies import (
+    MASKED,
+    SUBJECT,
+    AclInfo,
+    PolicyEntryInfo,
+    PolicyInfo,
+    UserInfo,
+)
 from epochmq.wire.bodies.body import decode_body
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
@@ -45,10 +52,6 @@ from epochmq.wire.headers.auth_headers import (
     UserHeader,
 )
 from epochmq.wire.session import Session
-
-MASKED = "******"
-"""Answered instead of a password; a client that sends it back changes nothing."""
-_SUBJECT = "User:"
 
 Change = Callable[[BrokerContext, Command], None]
 
@@ -227,7 +230,7 @@ def handle_list_acls(node: BrokerContext, command: Command, session: Session, no
     found = [
         _acl(account, resource)
         for account in node.accounts.all()
-        if part in _SUBJECT + account.name and _mentions(account.policies, resource)
+        if part in SUBJECT + account.name and _mentions(account.policies, resource)
     ]
     return ok(found) if found else Reply()
 
@@ -242,7 +245,7 @@ def _acl(account: Account, part: str) -> AclInfo:
         for kind, all_entries in account.policies.items()
         if (entries := [entry for entry in all_entries if part in str(entry.resource)])
     ]
-    return AclInfo(subject=_SUBJECT + account.name, policies=policies)
+    return AclInfo(subject=SUBJECT + account.name, policies=policies)
 
 
 def _entry_info(entry: PolicyEntry) -> PolicyEntryInfo:

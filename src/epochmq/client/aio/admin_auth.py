@@ -15,8 +15,6 @@ from epochmq.wire.headers.auth_headers import (
     UserHeader,
 )
 
-SUBJECT = "User:"
-
 
 class AuthCalls(Caller):
     """Requests about users and policies.

@@ -4,6 +4,11 @@ from msgspec import UNSET
 
 from epochmq.wire.bodies.body import Body, MaybeText
 
+SUBJECT = "User:"
+"""Begins the subject of a policy; the user name follows."""
+MASKED = "******"
+"""Answered instead of a password; a client that sends it back changes nothing."""
+
 
 class UserInfo(Body):
     """A user. In answers the password is masked."""
