@@ -14,6 +14,7 @@ from epochmq.broker.group.metadata_sync import (
     OFFSETS_AGAIN_MS,
     OPTIONAL,
     RETRY_MS,
+    WATCHED,
     WATCHED_MS,
     CopiedTable,
     FetchTable,
@@ -224,7 +225,7 @@ def test_another_master_is_copied_from_the_start() -> None:
     assert pair.core.ready
     pair.core.follow("10.0.0.2:10911", 0)
     assert not pair.core.ready
-    assert all(fetch.command.ext in (None, {}) for fetch in pair.core.due(0))
+    assert all("sinceStamp" not in (fetch.command.ext or {}) for fetch in pair.core.due(0))
 
 
 def test_answers_of_a_former_master_change_nothing() -> None:
@@ -366,6 +367,13 @@ def test_where_the_master_waits_for_news_the_next_question_follows_at_once() -> 
     # Answered at once that nothing changed: a master that does not wait. Not in a tight loop.
     pair.core.answered(topics, answer_of(pair.master, topics), pair.now)
     assert not [f for f in pair.core.due(pair.now + PERIOD - 1) if f.table is CopiedTable.TOPICS]
+
+
+def test_changes_wait_for_a_replica_from_its_first_question_on() -> None:
+    pair = Pair()
+    for fetch in pair.core.due(0):
+        fields = fetch.command.ext or {}
+        assert fields == ({"waitMillis": str(WATCHED_MS)} if fetch.table in WATCHED else {})
 
 
 def test_offsets_are_asked_for_a_moment_after_they_changed() -> None:

@@ -8,7 +8,7 @@ from tests.broker.fake_node import FakeNode
 from tests.broker.group.test_metadata_sync import answer_of
 
 from epochmq.broker.config.options import BrokerOptions
-from epochmq.broker.group.metadata_sync import CopiedTable, FetchTable, ReplicaSync
+from epochmq.broker.group.metadata_sync import WATCHED, CopiedTable, FetchTable, ReplicaSync
 from epochmq.broker.group.metadata_sync_service import ReplicaSyncService
 from epochmq.broker.group.replicated_tables import Tables
 from epochmq.runtime.clock import RealClock
@@ -42,8 +42,20 @@ class Near:
         self.master = FakeNode(BrokerOptions(broker_name="b", broker_ip1="127.0.0.1"))
         self.topics_asked: list[str | None] = []
         self.again = asyncio.Event()
+        self.asked: dict[int, int] = {}
+        self.orders_again = asyncio.Event()
+        self.all_again = asyncio.Event()
 
     async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
+        self.asked[command.code] = self.asked.get(command.code, 0) + 1
+        if all(self.asked.get(table.value, 0) > 1 for table in WATCHED - {CopiedTable.OFFSETS}):
+            self.all_again.set()
+        if self.asked.get(CopiedTable.ORDERS.value, 0) > 1:
+            self.orders_again.set()
+        if command.code == CopiedTable.ACCOUNTS.value:
+            await self.orders_again.wait()  # it comes last, when other questions are planned
+        if self.asked[command.code] > 1 and command.code != CopiedTable.TOPICS.value:
+            await asyncio.Event().wait()
         if command.code == CopiedTable.TOPICS.value:
             self.topics_asked.append((command.ext or {}).get("sinceStamp"))
             if len(self.topics_asked) > 1:
@@ -64,4 +76,16 @@ async def test_a_slave_that_applied_a_change_asks_again_at_once() -> None:
     first, second = near.topics_asked
     assert first is None
     assert second is not None
+    await service.close()
+
+
+async def test_each_watched_table_is_asked_for_again_at_once() -> None:
+    """The next question for one table does not replace the later one for another."""
+    near = Near()
+    core = ReplicaSync(Tables(FakeNode()), 60_000)
+    peers: Any = near
+    service = ReplicaSyncService(core, peers, RealClock(), lambda: None)
+    service.follow("127.0.0.1:1")
+    async with asyncio.timeout(10):
+        await near.all_again.wait()  # and nobody ticks
     await service.close()

@@ -32,6 +32,7 @@ def test_an_unchanged_table_is_not_sent() -> None:
 
 def test_the_first_question_has_no_stamp() -> None:
     assert asking(None) == {}
+    assert asking(None, 5) == {"waitMillis": "5"}
     assert since(Command(21)) is None
     assert since(Command(21, ext=asking("x"))) == "x"
 
@@ -119,6 +120,19 @@ def test_a_table_that_counts_is_taken_though_it_changed_again() -> None:
     table.watchers.hold(command, 0, lambda: "7.8", lambda: None, 1, 7)
     table.look()
     assert done == [5, 6]
+
+
+def test_a_change_waits_for_a_replica_that_asked_once() -> None:
+    """It can be elected as soon as it has all tables, before it asks for changes."""
+    table = Watched()
+    assert not table.watchers.hold(
+        Command(21, ext=asking(None, 1500)), 0, lambda: "s1", lambda: None, 1
+    )
+    table.changes("s2")
+    assert table.look() == []
+    assert not table.asks(1, "s1")
+    assert table.asks(1, "s2")
+    assert table.look() == ["s2"]
 
 
 def test_a_change_waits_for_nobody_for_ever() -> None:

@@ -28,6 +28,7 @@ class ReplicaSyncService:
         self._on_ready = on_ready
         self._calls = TaskSet()
         self._said = ""
+        self._timer: asyncio.TimerHandle | None = None
 
     def follow(self, master: str) -> None:
         self.core.follow(master, self._clock.now_ms())
@@ -46,6 +47,8 @@ class ReplicaSyncService:
 
     async def close(self) -> None:
         self.core.stop()
+        if self._timer is not None:
+            self._timer.cancel()
         await self._calls.close()
 
     async def _ask(self, fetch: FetchTable) -> None:
@@ -63,11 +66,19 @@ class ReplicaSyncService:
             self._on_ready()
 
     def _go_on(self, now: int) -> None:
-        """Ask again at once where that is due: a client that changed a topic may be waiting."""
+        """Ask again when the next table is due soon: a client that changed it may be waiting."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         due = self.core.next_deadline()
         if due is not None and due <= now + AGAIN_MS:
             loop = asyncio.get_running_loop()
-            loop.call_later(max(due - now, 0) / 1000, lambda: self.tick(self._clock.now_ms()))
+            self._timer = loop.call_later(max(due - now, 0) / 1000, self._is_due)
+
+    def _is_due(self) -> None:
+        now = self._clock.now_ms()
+        self.tick(now)
+        self._go_on(now)
 
     def _report(self) -> None:
         """Log a problem once when it changes, not for every question."""

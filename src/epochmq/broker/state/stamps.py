@@ -56,9 +56,13 @@ def stamped(command: Command, stamp: str, make: Callable[[], bytes]) -> Reply:
 
 
 def asking(stamp: str | None, wait_ms: int = 0) -> dict[str, str]:
-    if stamp is None:
-        return {}
-    return {"sinceStamp": stamp, **({"waitMillis": str(wait_ms)} if wait_ms else {})}
+    """Return the header fields of a question for a table; `stamp` is the one of the last answer.
+
+    The first question, without a stamp, is answered at once. It says that the replica will wait for
+    changes, so that changes wait for the replica from then on.
+    """
+    fields = {} if stamp is None else {"sinceStamp": stamp}
+    return {**fields, "waitMillis": str(wait_ms)} if wait_ms else fields
 
 
 class StampWait:
