@@ -10,6 +10,7 @@ from epochmq.auth.credentials import Credentials
 from epochmq.auth.protected_table import protected
 from epochmq.auth.server_keys import ServerAuthKeys
 from epochmq.base.errors import Refused
+from epochmq.runtime.rng import new_nonce
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, Reply
 
@@ -30,7 +31,7 @@ def ask(keys: ServerAuthKeys, code: int, user: Credentials | None) -> Reply:
     command = Command(code, ext={"key": "k", "value": "hunter2"})
     if user is not None:
         user.sign(command)
-    reply = protected(TABLE, keys, {READ}, {CHANGE})[code](command, FakeSession(), 0)
+    reply = protected(TABLE, keys, {READ}, {CHANGE}, new_nonce)[code](command, FakeSession(), 0)
     assert isinstance(reply, Reply)
     return reply
 
@@ -46,7 +47,9 @@ def test_who_may_write(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_nothing_is_checked_by_default() -> None:
-    assert protected(TABLE, ServerAuthKeys(), (), ()) == TABLE
+    challenge = {int(RequestCode.AUTH_CHALLENGE)}
+    table = protected(TABLE, ServerAuthKeys(), (), (), new_nonce)
+    assert {code: table[code] for code in table.keys() - challenge} == TABLE
     assert ask(ServerAuthKeys(), WRITE, None).code == 0
 
 
@@ -74,7 +77,7 @@ def test_changes_that_fail_are_in_it_too(
         return reply
 
     caplog.set_level("INFO")
-    found = protected({CHANGE: handle}, ServerAuthKeys(), (), {CHANGE})
+    found = protected({CHANGE: handle}, ServerAuthKeys(), (), {CHANGE}, new_nonce)
     with suppress(Refused):
         found[CHANGE](Command(CHANGE, ext={}), FakeSession(), 0)
     assert caplog.messages[-1].endswith(f"result=refused: {result}")

@@ -41,7 +41,7 @@ def test_a_server_knows_both_users_of_its_options() -> None:
     signer = inner_signer(keys)
     assert signer is not None
     command = Command(34)
-    signer(command)
+    signer.sign_for(Command(3), int)(command)
     assert is_signed_by(command, "hunter3")
     assert "hunter" not in repr(keys) + repr(rules)
 

@@ -21,7 +21,7 @@ from epochmq.spark.log_export import LogExport
 from epochmq.spark.log_learner import find_home
 from epochmq.wire.bodies.auth_bodies import UserInfo
 from epochmq.wire.codes import RequestCode
-from epochmq.wire.command import request
+from epochmq.wire.command import request as command_of
 
 from .peers.cluster import Config
 from .peers.group import Group, Server
@@ -33,9 +33,12 @@ SENDS_BETWEEN_KILLS = 200
 
 
 @pytest.fixture
-def group(tmp_path: Path) -> Iterator[Group]:
-    made = Group(root=tmp_path, broker_config=SECURE, controller_config=SERVER)
-    made.namesrv.config.update(SERVER)
+def group(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Group]:
+    more: Config = getattr(request, "param", {})
+    made = Group(
+        root=tmp_path, broker_config={**SECURE, **more}, controller_config={**SERVER, **more}
+    )
+    made.namesrv.config.update({**SERVER, **more})
     with made as running:
         yield running
 
@@ -73,6 +76,9 @@ async def stored(group: Group) -> set[str]:
     return found
 
 
+@pytest.mark.parametrize(
+    "group", [{}, {"connectionSignaturesOnly": True}], ids=["each", "own"], indirect=True
+)
 async def test_users_survive_failovers_and_nothing_is_lost(group: Group) -> None:
     """A user that was created is known to the next master, and a deleted one is not."""
     where = group.namesrv_addr
@@ -135,7 +141,7 @@ async def test_strangers_get_nothing_anywhere(group: Group) -> None:
         async with Admin(group.namesrv_addr, credentials=credentials) as stranger:
             for address, codes in asked.items():
                 for code in codes:
-                    answer = await stranger.instance.call(address, request(code, {}), 3_000)
+                    answer = await stranger.instance.call(address, command_of(code, {}), 3_000)
                     assert answer.code == 16, (address, code)
     port = int(master.config["haListenPort"])
     for first in (struct.pack(">ihhq", 1, 0, 1, 2**31 + 5), struct.pack(">iq", 2, 0), b"GET / "):

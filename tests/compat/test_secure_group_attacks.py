@@ -19,7 +19,7 @@ from epochmq.model.message import Message
 from epochmq.model.topic import TopicConfig
 from epochmq.raft.raft_messages import AppendEntries, Heartbeat, TimeoutNow, Vote, encode
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import Command, request
+from epochmq.wire.command import Command, decode, encode_frame, request
 
 from .peers.group import Group
 from .peers.secure import ADMIN, SECURE, SERVER
@@ -105,6 +105,63 @@ def claim_replica(port: int, number: int) -> bytes:
         except ConnectionError:
             pass
         return answered
+
+
+class Recorded:
+    """One connection whose requests a test can write again."""
+
+    def __init__(self, address: str) -> None:
+        host, port = address.rsplit(":", 1)
+        self._socket = socket.create_connection((host, int(port)), timeout=10)
+        self._stream = self._socket.makefile("rb")
+        ask = ADMIN.ask_challenge()
+        ask.opaque = 1
+        answer = self.write(encode_frame(ask))
+        assert answer is not None
+        self.sign = ADMIN.sign_for(answer, lambda: 0)
+
+    def write(self, frame: bytes) -> Command | None:
+        """Write a frame and return the answer; None if the server closes the connection."""
+        self._socket.sendall(frame)
+        size = self._stream.read(4)
+        if len(size) < 4:
+            return None
+        data = self._stream.read(int.from_bytes(size, "big"))
+        header = int.from_bytes(data[1:4], "big")
+        return decode(data[4 : 4 + header], False, data[4 + header :])
+
+    def close(self) -> None:
+        self._stream.close()
+        self._socket.close()
+
+
+def test_a_recorded_request_counts_once(group: Group) -> None:
+    """RocketMQ's signature can be repeated at each server; one for a connection cannot."""
+    master = group.master()
+    assert master is not None
+    for address, code in (
+        (master.address, RequestCode.GET_BROKER_CONFIG),
+        (group.namesrv_addr, RequestCode.GET_NAMESRV_CONFIG),
+        (group.controllers[0].address, RequestCode.GET_CONTROLLER_CONFIG),
+    ):
+        links = [Recorded(address) for _ in range(3)]
+        old, new = request(code), request(code)
+        old.opaque = new.opaque = 2
+        ADMIN.sign(old)
+        for link in links:
+            answer = link.write(encode_frame(old))
+            assert answer is not None
+            assert answer.code == ResponseCode.SUCCESS
+        links[0].sign(new)
+        frame = encode_frame(new)
+        for link, codes in zip(
+            links, ([ResponseCode.SUCCESS, None], [ResponseCode.NO_PERMISSION] * 2), strict=False
+        ):
+            for expected in codes:
+                answer = link.write(frame)
+                assert (answer and answer.code) == expected, (address, expected)
+        for link in links:
+            link.close()
 
 
 async def test_forged_messages_change_nothing(group: Group) -> None:

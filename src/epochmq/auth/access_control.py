@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from epochmq.auth.accounts import Account, AccountTable, WrongKey
+from epochmq.auth.connection_signature import has_connection_signature, signature_problem
 from epochmq.auth.credentials import Credentials
 from epochmq.auth.failed_logins import FailedLogins
 from epochmq.auth.policies import Need, decide
@@ -17,7 +18,7 @@ from epochmq.auth.users import UserStatus, UserType
 from epochmq.base.errors import Refused
 from epochmq.model.data_version import DataVersion
 from epochmq.model.host import host_of, is_loopback
-from epochmq.wire.codes import ResponseCode
+from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command
 from epochmq.wire.session import Session
 
@@ -50,6 +51,8 @@ class AccessRules:
     unauthorized_codes: frozenset[int] = frozenset()
     allows_plain: bool = False
     """Whether signed requests are accepted off loopback without TLS."""
+    connection_signatures_only: bool = False
+    """Whether RocketMQ's signatures are refused."""
     supers: tuple[Credentials, ...] = ()
     """Super users that the options name: the servers of the cluster, above all."""
 
@@ -90,6 +93,8 @@ class AccessControl:
         if not rules.authenticates:
             return ANYONE
         principal = STRANGER
+        if command.code == RequestCode.AUTH_CHALLENGE:
+            return principal
         if command.code not in rules.unauthenticated_codes:
             principal = self._authenticate(command, session, now)
         if rules.authorizes and command.code not in rules.unauthorized_codes:
@@ -126,13 +131,25 @@ class AccessControl:
         if self._failures.is_blocked(name, address, now):
             raise _login_failed(name, "too many failures")
         principal, secret, reason = self._find(name)
-        if not is_signed_by(command, secret):
-            reason = reason or "wrong signature"
-        if reason:
+        problem = self._signature_problem(command, session, secret, now)
+        if reason := reason or problem:
             self._failures.failed(name, address, now)
             raise _login_failed(name, reason)
         self._failures.succeeded(name, address)
         return principal
+
+    def _signature_problem(self, command: Command, session: Session, secret: str, now: int) -> str:
+        """Return why the signature is refused; empty if it is accepted."""
+        if has_connection_signature(command.ext):
+            return signature_problem(command, session, secret, now)
+        if self._rules.connection_signatures_only:
+            raise AccessRefused(
+                "this server accepts signatures of EpochMQ's clients only, because RocketMQ's can"
+                " be repeated (option connectionSignaturesOnly)",
+                (command.ext or {}).get(ACCESS_KEY, NOBODY),
+                "a signature that can be repeated",
+            )
+        return "" if is_signed_by(command, secret) else "wrong signature"
 
     def _find(self, name: str) -> tuple[Principal, str, str]:
         """Return the user, the password to compare with, and why the user is refused if it is."""

@@ -3,11 +3,12 @@
 Changes by administrators are written to the audit log, whether signatures are checked or not.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from epochmq.auth.access_control import NOBODY, AccessControl, AccessRefused
 from epochmq.auth.accounts import AccountTable
 from epochmq.auth.audit_log import AuditLog
+from epochmq.auth.connection_signature import challenge_handler
 from epochmq.auth.policies import Need, ResourceType
 from epochmq.auth.server_keys import ServerAuthKeys, server_rules
 from epochmq.auth.signature import ACCESS_KEY
@@ -26,6 +27,7 @@ def protected(
     keys: ServerAuthKeys,
     free: Collection[int],
     changes: Collection[int],
+    new_nonce: Callable[[], bytes],
 ) -> dict[int, Handler]:
     """Return the handlers behind the audit log, and behind a check if the options ask for it.
 
@@ -34,9 +36,10 @@ def protected(
         keys: the options of the server.
         free: request codes that everyone may send.
         changes: request codes of administrators' changes.
+        new_nonce: returns 32 bytes that nobody can predict.
     """
     rules, audit = server_rules(keys), AuditLog()
-    found = dict(table)
+    found = {**table, int(RequestCode.AUTH_CHALLENGE): challenge_handler(new_nonce)}
     for code in changes:
         found[code] = _audited(found[code], RequestCode(code), audit, signed=rules is not None)
     if rules is None:

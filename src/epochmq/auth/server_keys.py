@@ -43,6 +43,11 @@ class ServerAuthKeys(InnerKeys):
         "Accept signed requests of other machines without TLS. Whoever can listen to the network"
         " can repeat them. EpochMQ's own.",
     )
+    connection_signatures_only: bool = option(
+        False,
+        "Refuse RocketMQ's signatures, which can be repeated. Clients of RocketMQ cannot connect"
+        " then; EpochMQ's clients and servers sign for one connection. EpochMQ's own.",
+    )
     audit_log_file: str = option(
         "",
         "Write the lines of the audit log to this file as well, rotated at 64 MiB, five old files"
@@ -62,9 +67,8 @@ def inner_credentials(keys: InnerKeys) -> Credentials | None:
 
 
 def inner_signer(keys: InnerKeys) -> Signer | None:
-    """Return what signs the requests of a server to others; None without credentials."""
-    inner = inner_credentials(keys)
-    return None if inner is None else inner.sign
+    """Return who signs the requests of a server to others; None without credentials."""
+    return inner_credentials(keys)
 
 
 def inner_client_is_set(keys: InnerKeys) -> bool:
@@ -81,6 +85,7 @@ def server_rules(keys: ServerAuthKeys) -> AccessRules | None:
         authenticates=True,
         authorizes=True,
         allows_plain=keys.allow_plain_authentication,
+        connection_signatures_only=keys.connection_signatures_only,
         supers=tuple(user for user in known if user is not None),
     )
 

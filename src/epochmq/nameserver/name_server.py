@@ -27,6 +27,7 @@ from epochmq.runtime.clock import RealClock
 from epochmq.runtime.disk import RealDisk
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.process import handle_process_info, server_process
+from epochmq.runtime.rng import new_nonce
 from epochmq.runtime.server import RemotingServer
 from epochmq.runtime.signals import stop_on_signals
 from epochmq.runtime.tls import client_tls, server_tls
@@ -207,7 +208,7 @@ class _Sink(Dispatcher):
     def __init__(self, server: NameServer) -> None:
         own = handlers(server.node)
         own[int(RequestCode.GET_BROKER_RUNTIME_INFO)] = handle_process_info
-        super().__init__(protected(own, server.node.options, FREE, CHANGES))
+        super().__init__(protected(own, server.node.options, FREE, CHANGES, new_nonce))
         self._server = server
         self._unfinished: deque[_Unfinished] = deque()
         self._held_back: dict[Session, list[RawFrame]] = {}

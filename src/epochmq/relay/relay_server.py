@@ -45,7 +45,6 @@ class MasterConnection:
 
     fast_port = False
     header_bytes_max = limits.ANSWER_HEADER_BYTES_MAX
-    signer = None
     unsent: Budget[Connection] | None = None
     half_frames: Budget[Connection] | None = None
 

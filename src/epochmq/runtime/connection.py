@@ -13,7 +13,7 @@ from epochmq.runtime.clock import steady_ns
 from epochmq.runtime.turn import Turn
 from epochmq.wire.frame import FrameReader
 from epochmq.wire.long_header import command_of, refusal_of
-from epochmq.wire.session import FrameSink, Session, Signer
+from epochmq.wire.session import FrameSink, Session
 
 WRITE_HIGH_BYTES = 4 * 1024 * 1024
 """With more unsent bytes, the peer's requests are not read until the peer reads answers."""
@@ -47,11 +47,6 @@ class Owner(Protocol):
     fast_port: bool
     unsent_bytes_max: int
     header_bytes_max: int
-
-    @property
-    def signer(self) -> Signer | None:
-        """Signs the requests that are sent on the connection; None for unsigned requests."""
-        ...
 
     @property
     def unsent(self) -> Budget["Connection"] | None: ...
@@ -134,7 +129,6 @@ class Connection(asyncio.BufferedProtocol):
             local=host.format_addr(*_address(transport.get_extra_info("sockname"))),
             fast_port=self._owner.fast_port,
             encrypted=transport.get_extra_info("ssl_object") is not None,
-            signer=self._owner.signer,
         )
         refusal = self._owner.made(self)
         if refusal is not None:

@@ -113,10 +113,8 @@ class Peer:
         addr: str,
         requests: Requests | None,
         in_flight_max: int,
-        signer: Signer | None = None,
     ) -> None:
         self.addr = addr
-        self.signer = signer
         self.closed = asyncio.Event()
         self.on_close: list[Callable[[Peer], None]] = []
         self.sink: FrameSink = _sink_of(requests)
@@ -140,14 +138,17 @@ class Peer:
     ) -> "Peer":
         """Connect to `addr` ("host:port") within `timeout_ms`; `at` is where it is reached.
 
+        With a `signer`, the peer is asked for a challenge within the same time.
+
         Raises `NotReachable` with the reason.
         """
-        peer = cls(addr, requests, in_flight_max, signer)
+        peer = cls(addr, requests, in_flight_max)
         loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
         shown = addr if at in (None, addr) else f"{addr} (mapped to {at})"
         try:
             host, port = parse_addr(at or addr)
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with asyncio.timeout_at(deadline):
                 transport, peer._connection = await loop.create_connection(
                     lambda: Connection(loop, turn_of(loop), peer), host, port, ssl=tls
                 )
@@ -158,6 +159,8 @@ class Peer:
         sock = transport.get_extra_info("socket")
         if sock is not None:
             tune(sock)
+        if signer is not None:
+            await peer._begin_to_sign(signer, deadline)
         return peer
 
     @property
@@ -212,6 +215,15 @@ class Peer:
     def close(self, reason: str = "closed by us") -> None:
         """Send what is queued, then close; unanswered requests fail."""
         self.session.close(reason)
+
+    async def _begin_to_sign(self, signer: Signer, deadline: float) -> None:
+        left_ms = max(1, int((deadline - asyncio.get_running_loop().time()) * 1000))
+        try:
+            answer = await self.invoke(signer.ask_challenge(), left_ms)
+        except BaseException:
+            self.close("the connection could not be used")
+            raise
+        self.session.sign_with(signer.sign_for(answer, lambda: steady_ns() // 1_000_000))
 
     async def _wait_writable(self, deadline: float) -> None:
         if self._writable.is_set():

@@ -45,8 +45,6 @@ class _Port:
     unsent: Budget[Connection]
     half_frames: Budget[Connection]
     header_bytes_max: int = limits.HEADER_BYTES_MAX
-    signer: None = None
-    """Requests to clients are not signed."""
 
     def made(self, connection: Connection) -> str | None:
         return self.server.admit(connection)

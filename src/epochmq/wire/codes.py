@@ -179,6 +179,8 @@ class RequestCode(IntEnum):
     """EpochMQ only, for replicas: the users and their policies, with encrypted passwords."""
     RAFT_LINK = 34010
     """EpochMQ only: asks a controller whether a connection that claims to be its own really is."""
+    AUTH_CHALLENGE = 34011
+    """EpochMQ only: asks for the nonce that binds the signatures of requests to the connection."""
     GET_ALL_CONSUMER_ORDER_INFO = 34007
     """EpochMQ only, for replicas: the batches of ordered pops that are not acknowledged yet."""
     POP_MESSAGE = 200050

@@ -6,6 +6,7 @@ flag alone distinguishes the two directions; requests to the peer have their own
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from epochmq.base.errors import UsageError
@@ -14,15 +15,52 @@ from epochmq.wire.codes import OUR_VERSION, UNKNOWN_LANGUAGE, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply, encode_frame, encode_reply
 from epochmq.wire.frame import RawFrame
 
-__all__ = ["HELD", "FrameSink", "Held", "OnAnswer", "Reply", "Session", "Signer", "Transport"]
+__all__ = [
+    "HELD",
+    "Challenge",
+    "FrameSink",
+    "Held",
+    "OnAnswer",
+    "Reply",
+    "Session",
+    "Sign",
+    "Signer",
+    "Transport",
+]
 
 OnAnswer = Callable[[Command | None], None]
-Signer = Callable[[Command], None]
-"""Adds the signature of this process to a request."""
+Sign = Callable[[Command], None]
+"""Adds a signature to a request, whose opaque is set."""
 
 log = logging.getLogger(__name__)
 
 _OPAQUE_MASK = 0x7FFFFFFF
+
+
+class Signer(Protocol):
+    """A user of this process, who signs requests."""
+
+    def ask_challenge(self) -> Command:
+        """Return the first request of a connection."""
+        ...
+
+    def sign_for(self, answer: Command, now_ms: Callable[[], int]) -> Sign:
+        """Return what signs the other requests of the connection, after the answer to the first.
+
+        `now_ms` returns the monotonic time.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class Challenge:
+    """What a server asked the client of a connection to sign with its requests."""
+
+    nonce: bytes
+    made_ms: int
+    """Monotonic time."""
+    last_opaque: int
+    """Opaque of the last request whose signature was accepted."""
 
 
 class Transport(Protocol):
@@ -76,15 +114,17 @@ class Session:
         outbox: chunks of bytes that wait to be written.
         on_close: functions that are called when the connection is closed.
         encrypted: whether the connection uses TLS.
+        challenge: the challenge for the client, once it asked for one.
     """
 
     __slots__ = (
         "_holds",
         "_next_opaque",
         "_pending",
-        "_signer",
+        "_sign",
         "_transport",
         "attributes",
+        "challenge",
         "client_id",
         "closed",
         "encrypted",
@@ -110,7 +150,6 @@ class Session:
         local: str = "",
         fast_port: bool = False,
         encrypted: bool = False,
-        signer: Signer | None = None,
     ) -> None:
         self.id = id
         self.peer = peer
@@ -118,7 +157,8 @@ class Session:
         self.local = local
         self.fast_port = fast_port
         self.encrypted = encrypted
-        self._signer = signer
+        self.challenge: Challenge | None = None
+        self._sign: Sign | None = None
         self.closed = False
         self.attributes: dict[str, object] = {}
         self.client_id: str | None = None
@@ -131,6 +171,10 @@ class Session:
         self._holds = 0
         self._next_opaque = 0
         self._pending: dict[int, tuple[OnAnswer, Callable[[], None]]] = {}
+
+    def sign_with(self, sign: Sign) -> None:
+        """Sign all further requests to the peer."""
+        self._sign = sign
 
     def send(self, *chunks: Buffer) -> None:
         """Queue bytes for the peer. All chunks of one turn are written at once; nothing if closed.
@@ -198,8 +242,8 @@ class Session:
             return
         opaque = self._allocate_opaque()
         command.opaque = opaque
-        if self._signer is not None:
-            self._signer(command)
+        if self._sign is not None:
+            self._sign(command)
         data = encode_frame(command)
         cancel = self._transport.after(timeout_ms, lambda: self._expired(opaque))
         self._pending[opaque] = (on_answer, cancel)
@@ -209,8 +253,8 @@ class Session:
         """Send a request to the peer without waiting for an answer."""
         command.opaque = self._allocate_opaque()
         command.mark_oneway()
-        if self._signer is not None:
-            self._signer(command)
+        if self._sign is not None:
+            self._sign(command)
         self.send(encode_frame(command))
 
     def answered(self, response: Command) -> bool:

@@ -35,7 +35,7 @@ BODIES: dict[Code, object] = {
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: {"groupName": "g"},
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: {"groupConfigList": [{"groupName": "g"}]},
 }
-FREE = {Code.CHECK_CLIENT_CONFIG, Code.MASTER_STATE}
+FREE = {Code.CHECK_CLIENT_CONFIG, Code.MASTER_STATE, Code.AUTH_CHALLENGE}
 """Any user may send these: they read and change nothing of a topic or group."""
 SUPER = {
     Code.LOG_READ, Code.GET_ALL_ACCOUNTS, Code.EXCHANGE_BROKER_HA_INFO,
@@ -92,7 +92,15 @@ def test_every_request_needs_something_of_its_topic_group_or_cluster(code: Code)
         assert bool(need.actions) is (code not in SUPER)
 
 
-@pytest.mark.parametrize("code", SERVED, ids=lambda code: code.name)
+def test_everyone_may_ask_for_a_challenge() -> None:
+    for user in (None, Credentials("nobody", "wrong"), INNER):
+        assert ask(AuthHarness(), Code.AUTH_CHALLENGE, user) == 0
+
+
+SIGNED = [code for code in SERVED if code is not Code.AUTH_CHALLENGE]
+
+
+@pytest.mark.parametrize("code", SIGNED, ids=lambda code: code.name)
 def test_every_request_by_every_kind_of_user(code: Code) -> None:
     """No user, wrong signature, disabled, no policy, the exact policy, a neighbour's, Super."""
     harness = AuthHarness()

@@ -18,7 +18,7 @@ from epochmq.wire.command import Command, Reply
 HOT = {
     Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.PULL_MESSAGE,
     Code.LITE_PULL_MESSAGE, Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2,
-    Code.CONSUMER_SEND_MSG_BACK, Code.POP_MESSAGE,
+    Code.CONSUMER_SEND_MSG_BACK, Code.POP_MESSAGE, Code.AUTH_CHALLENGE,
 }  # fmt: skip
 
 

@@ -140,6 +140,7 @@ def access_rules(keys: AuthKeys) -> AccessRules | None:
         unauthenticated_codes=_codes(keys.authentication_whitelist),
         unauthorized_codes=_codes(keys.authorization_whitelist),
         allows_plain=keys.allow_plain_authentication,
+        connection_signatures_only=keys.connection_signatures_only,
         supers=() if inner is None else (inner,),
     )
 

@@ -225,7 +225,7 @@ PERMISSIONS: dict[Code, PermissionOf] = {
     **_codes(_locks, Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ),
     **_codes(_heartbeat, Code.HEART_BEAT),
     **_codes(_unregister, Code.UNREGISTER_CLIENT),
-    **_codes(_any_user, Code.CHECK_CLIENT_CONFIG, Code.MASTER_STATE),
+    **_codes(_any_user, Code.CHECK_CLIENT_CONFIG, Code.MASTER_STATE, Code.AUTH_CHALLENGE),
     **_codes(_topic("topic", _SUB | _GET), Code.QUERY_MESSAGE),
     **_codes(_cluster(_GET), Code.VIEW_MESSAGE_BY_ID),
     **_codes(

@@ -128,6 +128,7 @@ ROWS: dict[Code, RequestRow] = {
         Access.CLIENT, MIB,
         Code.HEART_BEAT, Code.UNREGISTER_CLIENT, Code.CHECK_CLIENT_CONFIG,
     ),
+    **_rows(Access.CLIENT, 0, Code.AUTH_CHALLENGE),
     **_rows(
         Access.INSPECT, MIB,
         Code.GET_ALL_TOPIC_CONFIG, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,

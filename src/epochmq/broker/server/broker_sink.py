@@ -9,6 +9,7 @@ exception: storing first would split a producer's turn into single messages.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from epochmq.auth.connection_signature import challenge_handler
 from epochmq.base.errors import HeaderError, PeerError, Refused
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.registration import SETTLE_TIMEOUT_MS
@@ -23,6 +24,7 @@ from epochmq.broker.requests.pop_handler import PopHandler
 from epochmq.broker.requests.pull_handler import PullHandler
 from epochmq.model.data_version import DataVersion
 from epochmq.runtime.logging_setup import spoken_of
+from epochmq.runtime.rng import new_nonce
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import FLAG_ONEWAY, HELD, Command, Held, Reply, decode
@@ -96,6 +98,7 @@ class BrokerSink:
                 Code.SEND_REPLY_MESSAGE_V2: make_send_reply(self.stage),
                 Code.CONSUMER_SEND_MSG_BACK: make_send_back(node),
                 Code.POP_MESSAGE: self.pops.handle_pop,
+                Code.AUTH_CHALLENGE: challenge_handler(new_nonce),
             },
         )
         for code in (Code.UPDATE_AND_CREATE_TOPIC, Code.UPDATE_AND_CREATE_TOPIC_LIST):

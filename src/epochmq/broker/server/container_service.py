@@ -49,6 +49,7 @@ from epochmq.runtime.config_text import read_properties, real_paths
 from epochmq.runtime.listen import name_holder
 from epochmq.runtime.logging_setup import open_own_file, spoken_of
 from epochmq.runtime.process import server_process
+from epochmq.runtime.rng import new_nonce
 from epochmq.runtime.server import RemotingServer
 from epochmq.runtime.signals import stop_on_signals
 from epochmq.runtime.tls import server_tls
@@ -144,7 +145,7 @@ class Container:
                 " stop its brokers", options.bind_address,
             )  # fmt: skip
         tls = server_tls(options)
-        sink = Dispatcher(protected(self._table(), options, (), _CHANGES))
+        sink = Dispatcher(protected(self._table(), options, (), _CHANGES, new_nonce))
         self.port = await self._server.start(options.bind_address, self.port, sink, tls=tls)
         failures = []
         for path in real_paths(parts(options.broker_config_paths)):

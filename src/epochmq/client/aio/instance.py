@@ -83,7 +83,7 @@ class Instance:
         self.peers = Peers(
             requests=self._on_request,
             tls=tls or outgoing_tls.get(),
-            signer=None if credentials is None else credentials.sign,
+            signer=credentials,
             addresses=current_address_map(),
         )
         self.held_requests = HeldRequests(self.peers)

@@ -40,7 +40,7 @@ from epochmq.runtime.disk import RealDisk
 from epochmq.runtime.logging_setup import configure_part
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.process import handle_process_info, server_process
-from epochmq.runtime.rng import RealRng
+from epochmq.runtime.rng import RealRng, new_nonce
 from epochmq.runtime.server import RemotingServer
 from epochmq.runtime.signals import stop_on_signals
 from epochmq.runtime.tls import client_tls, server_tls
@@ -133,7 +133,7 @@ class Controller:
         found: dict[int, Handler] = dict.fromkeys(map(int, HANDLERS), self.handle)
         found[int(RequestCode.RAFT_MESSAGE)] = self._receive
         found[int(RequestCode.RAFT_LINK)] = self._answer_link
-        return protected(found, self.options, FREE, CHANGES)
+        return protected(found, self.options, FREE, CHANGES, new_nonce)
 
     def handle(self, command: Command, session: Session, now: int) -> Held:
         """Handle a request; the answer is sent at the end of this turn or later."""
