@@ -153,6 +153,14 @@ class Client:
         data = b"".join(map(encode_frame, commands))
         self.harness.sink.receive(self.session, self._reader.feed(data), self.harness.clock.now)
 
+    def put_raw(self, data: bytes) -> int:
+        """Offer the bytes of a read to the native code first; return how many it took."""
+        buffer = memoryview(bytearray(data))
+        taken = self.harness.sink.receive_raw(self.session, buffer, 0, len(buffer))
+        rest = self._reader.feed(data[taken:])
+        self.harness.sink.receive(self.session, rest, self.harness.clock.now)
+        return taken
+
     def take(self) -> list[Command]:
         """What the broker has said since the last call."""
         data = b"".join(map(bytes, self.session.pop_outbox()))

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from struct import pack
 
+from epochmq.auth.native_signatures import make_native_signatures
 from epochmq.model.record import HEAD, encode
 from epochmq.native import library
 from epochmq.native.library import RemakeArgs
@@ -26,6 +27,7 @@ from epochmq.spark.decode_native import (
 from epochmq.store.native_batch import CheckedBatch, NativeBatch
 from epochmq.store.native_records import NativeRecords
 from epochmq.store.native_send import HALF, LEVELS, TIMED, SendRun, SendTexts
+from epochmq.wire.session import Challenge
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
 NAMES = ("UNIQ_KEY", "KEYS", "TAGS", "WAIT", "DELAY", "CLUSTER", "a", "")
@@ -131,6 +133,14 @@ def an_end(rng: Random, opaque: int) -> bytes:
     return text.format(",".join(fields[rng.choice((0, 0, 1)) :]), flag, opaque).encode()
 
 
+SIGNED = {
+    "AccessKey": ("alice", "alice", "bob", "\\u0061", ""),
+    "Signature": ("A" * 27 + "=", "\\/" * 28, "A" * 400, ""),
+    "ConnectionSignature": ("A" * 43 + "=", "A", "\\u0041" * 44),
+    "SignedMs": ("7", "-1", "9" * 30, ""),
+}
+
+
 def a_header(rng: Random, opaque: int) -> bytes:
     """A JSON header of a send: mostly ordinary, first values more often than the others."""
     if rng.random() < 0.15:
@@ -143,6 +153,10 @@ def a_header(rng: Random, opaque: int) -> bytes:
             continue
         if name < "j" or rng.random() < 0.6:
             fields.append(f'"{name}":"{values[0] if dull and name != "i" else rng.choice(values)}"')
+    if rng.random() < 0.5:
+        fields += [f'"{name}":"{rng.choice(values)}"' for name, values in SIGNED.items()]
+        fields += [f'"x{number}":"{number}"' for number in range(rng.choice((0, 0, 0, 15, 40)))]
+        fields += rng.choice(([], [], fields[-1:]))
     if not dull:
         rng.shuffle(fields)
         fields = fields[: rng.choice((99, 99, 99, 8))]
@@ -191,6 +205,10 @@ def take(native: library.Library, rng: Random, rounds: int) -> int:
     harness.add_topic("Wide", 2, 2)
     for kind, queues in ((HALF, 1), (LEVELS, 18), (TIMED, 1)):
         harness.add_topic(f"S{kind}", queues, 0, 0, kind)
+    signatures = make_native_signatures(native, connection_signatures_only=False)
+    if signatures is not None:
+        signatures.grant("alice", "secret", "T", b"here")
+    challenge = Challenge(bytes(32), 0, 0)
     taken = 0
     for number in range(rounds):
         harness.allow(rng.randrange(8), ends=rng.random() < 0.7)
@@ -201,7 +219,11 @@ def take(native: library.Library, rng: Random, rounds: int) -> int:
         buffer = bytearray(damaged(rng, data))
         if buffer:
             address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
-            harness.stage_raw(address, len(buffer), HOST, 1000)
+            checks = None
+            if signatures is not None and number % 4 == 0:
+                signatures.look_at(b"here", challenge if number % 3 else None, 1000)
+                checks = signatures.address
+            harness.stage_raw(address, len(buffer), HOST, 1000, checks)
         if number % 7 == 0:
             taken += harness.count
             assert harness.finish(rng.randrange(1 << 50), 1000, [(5, -1) for _ in harness.places()])

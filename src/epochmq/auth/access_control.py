@@ -76,9 +76,11 @@ class AccessControl:
     """Checks the requests of one server."""
 
     def __init__(self, rules: AccessRules, accounts: AccountTable) -> None:
-        self._rules = rules
+        self.rules = rules
         self._accounts = accounts
         self._failures = FailedLogins()
+        self.failures = 0
+        """Number of failed logins."""
         self._decisions: dict[tuple[str, Need, str], bool] = {}
         self._decided_for: DataVersion | None = None
 
@@ -89,7 +91,7 @@ class AccessControl:
             AccessRefused: the request may not be handled.
             HeaderError: what the request needs cannot be read.
         """
-        rules = self._rules
+        rules = self.rules
         if not rules.authenticates:
             return ANYONE
         principal = STRANGER
@@ -103,18 +105,27 @@ class AccessControl:
 
     def principal_of(self, command: Command) -> Principal:
         """Return who sent a request that `check` let pass."""
-        if not self._rules.authenticates:
+        if not self.rules.authenticates:
             return ANYONE
-        if command.code in self._rules.unauthenticated_codes:
+        if command.code in self.rules.unauthenticated_codes:
             return STRANGER
         return self._find((command.ext or {}).get(ACCESS_KEY, ""))[0]
+
+    def secret_of_sender(self, command: Command) -> str | None:
+        """Return the password that signed a request that `check` let pass; None if its code needs
+        no signature.
+        """
+        rules = self.rules
+        if not rules.authenticates or command.code in rules.unauthenticated_codes:
+            return None
+        return self._find((command.ext or {}).get(ACCESS_KEY, ""))[1]
 
     # Authentication --------------------------------------------------------------------------
 
     def _authenticate(self, command: Command, session: Session, now: int) -> Principal:
         name = (command.ext or {}).get(ACCESS_KEY, "")
         address = host_of(session.peer)
-        if not self._rules.allows_plain and not session.encrypted:
+        if not self.rules.allows_plain and not session.encrypted:
             if not is_loopback(address):
                 raise AccessRefused(
                     "this connection is not encrypted, and signatures could be overheard: use TLS,"
@@ -133,6 +144,7 @@ class AccessControl:
         principal, secret, reason = self._find(name)
         problem = self._signature_problem(command, session, secret, now)
         if reason := reason or problem:
+            self.failures += 1
             self._failures.failed(name, address, now)
             raise _login_failed(name, reason)
         self._failures.succeeded(name, address)
@@ -142,7 +154,7 @@ class AccessControl:
         """Return why the signature is refused; empty if it is accepted."""
         if has_connection_signature(command.ext):
             return signature_problem(command, session, secret, now)
-        if self._rules.connection_signatures_only:
+        if self.rules.connection_signatures_only:
             raise AccessRefused(
                 "this server accepts signatures of EpochMQ's clients only, because RocketMQ's can"
                 " be repeated (option connectionSignaturesOnly)",
@@ -153,7 +165,7 @@ class AccessControl:
 
     def _find(self, name: str) -> tuple[Principal, str, str]:
         """Return the user, the password to compare with, and why the user is refused if it is."""
-        for known in self._rules.supers:
+        for known in self.rules.supers:
             if name == known.access_key:
                 return Principal(name, True), known.secret_key, ""
         account = self._accounts.get(name)

@@ -141,4 +141,9 @@ def is_timely(signed_ms: str, age_ms: int) -> bool:
     """Return whether a request was signed in time; `age_ms` is the age of the challenge."""
     if not (signed_ms.isascii() and signed_ms.isdecimal() and len(signed_ms) <= 18):
         return False
-    return abs(age_ms - int(signed_ms)) <= DELAY_MAX_MS + age_ms // 1000
+    return abs(age_ms - int(signed_ms)) <= delay_max_ms(age_ms)
+
+
+def delay_max_ms(age_ms: int) -> int:
+    """Return how long a request may be under way, on a connection whose challenge has this age."""
+    return DELAY_MAX_MS + age_ms // 1000

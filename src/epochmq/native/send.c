@@ -6,7 +6,7 @@
  * are known: it puts in offsets and store times and makes units, index keys and answers. In between
  * nothing outside the send_turn has changed, so Python may still take it all back.
  */
-#include "send_turn.h"
+#include "signatures.h"
 
 enum { SYS_FLAGS_TAKEN = 0x703 | TX_PREPARED }; /* compressed, several tags, kind of compression */
 
@@ -188,8 +188,9 @@ static int keep_end(send_turn *d, const request *r, span header)
 }
 
 /* Take frames off the front of `data`; how many bytes they had. Another frame than a send or an end
- * that is for us ends it, as does half a frame. */
-int64_t epq_take(send_turn *d, const uint8_t *data, int64_t size, const uint8_t *born_host)
+ * that is for us ends it, as does half a frame. With `checks` sends must be signed, and ends are not for us. */
+int64_t epq_take(send_turn *d, const uint8_t *data, int64_t size, const uint8_t *born_host,
+                 access *checks)
 {
     int64_t pos = 0;
     while (size - pos >= PREFIX) {
@@ -202,9 +203,13 @@ int64_t epq_take(send_turn *d, const uint8_t *data, int64_t size, const uint8_t 
         span body = {data + pos + PREFIX + header, length - 4 - header};
         if (!read_request(text, &r))
             break;
+        if (checks && (r.code == END_TRANSACTION || !may_send(checks, &r, body)))
+            break;
         if (r.code == END_TRANSACTION ? body.size || !keep_end(d, &r, text)
                                       : !stage(d, &r, body, born_host))
             break;
+        if (checks)
+            note_opaque(checks, &r);
         pos += 4 + length;
     }
     d->reads += pos > 0;

@@ -84,6 +84,9 @@ static int read_field(cursor *c, request *r)
     if (!json_string(c, &name, &escaped) || escaped || !json_mark(c, ':') ||
         !json_string(c, &value, &escaped))
         return 0;
+    if (r->fields_count < FIELDS_MAX)
+        r->fields[r->fields_count] = (field){name, value, escaped};
+    r->fields_count++;
     if (name.size == 1 && name.at[0] >= 'a' && name.at[0] <= 'm')
         return read_sent(r, (char)name.at[0], value, escaped);
     read_ended(r, name, value, escaped);
@@ -118,7 +121,7 @@ int read_request(span header, request *r)
     uint32_t seen = 0, bit;
     int escaped;
     span name, value;
-    memset(r, 0, sizeof *r);
+    memset(r, 0, offsetof(request, fields));
     if (!json_mark(&c, '{'))
         return 0;
     do {

@@ -82,6 +82,15 @@ typedef struct {
     int16_t table[TABLE]; /* number of a send_topic + 1, by hash of its topic */
 } send_turn;
 
+/* More fields than this have no send. */
+enum { FIELDS_MAX = 32 };
+
+/* One of the extFields. */
+typedef struct {
+    span name, value;
+    int escaped; /* whether the value needs json_unescape */
+} field;
+
 /* The fields of a send's header or an end's, as far as they are needed. */
 typedef struct {
     int64_t code, flag, opaque, version;
@@ -90,6 +99,8 @@ typedef struct {
     span group, id, other_id;
     int64_t queue_offset, offset, how;
     uint32_t sent, ended; /* which fields of a send, of an end were there; ended: 0 for odd ones */
+    int fields_count;     /* may be more than FIELDS_MAX */
+    field fields[FIELDS_MAX];
 } request;
 
 /* Where a message is stored, and what its properties get. */

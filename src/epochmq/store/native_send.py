@@ -201,13 +201,16 @@ class SendRun:
         """
         self._args.allowed = kinds | ends << _ENDS
 
-    def stage_raw(self, address: int, size: int, born_host: bytes, wall: int) -> int:
+    def stage_raw(
+        self, address: int, size: int, born_host: bytes, wall: int, checks: int | None = None
+    ) -> int:
         """Stage the leading sends in `size` bytes at `address`; return how many bytes they used.
 
-        `wall`: the wall time in ms from which their relative delays count.
+        `wall`: the wall time in ms from which their relative delays count. `checks`: the address of
+        what checks their signatures (`auth/native_signatures.py`); None to check nothing.
         """
         self._args.wall = wall
-        taken: int = self._take(self._at, address, size, born_host)
+        taken: int = self._take(self._at, address, size, born_host, checks)
         return taken
 
     @property

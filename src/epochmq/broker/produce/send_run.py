@@ -77,11 +77,14 @@ class RunStage:
             and not node.options.recall_message_enable  # its answers carry a recall handle
         )
 
-    def stage_raw(self, address: int, size: int, born_host: bytes) -> int:
-        """Stage the sends at the start of `size` bytes at `address`; returns their bytes."""
+    def stage_raw(self, address: int, size: int, born_host: bytes, checks: int | None) -> int:
+        """Stage the sends at the start of `size` bytes at `address`; returns their bytes.
+
+        `checks`: the address of what checks signatures, None to check nothing.
+        """
         if not self.reads:
             self._allow()
-        return self._run.stage_raw(address, size, born_host, self._node.clock.wall_ms())
+        return self._run.stage_raw(address, size, born_host, self._node.clock.wall_ms(), checks)
 
     @property
     def has_ends(self) -> bool:

@@ -94,8 +94,17 @@ class SendStage:
         """Whether Python has staged messages."""
         return bool(self._drafts)
 
-    def stage_raw(self, session: Session, data: memoryview, start: int, size: int) -> int:
+    def stage_raw(
+        self,
+        session: Session,
+        data: memoryview,
+        start: int,
+        size: int,
+        checks: int | None = None,
+    ) -> int:
         """Let the native code stage the sends at the start of `data[start:size]`.
+
+        `checks`: the address of what checks their signatures, None to check nothing.
 
         Returns the number of bytes staged. The messages of the native code are appended before this
         turn's drafts, so a session that has drafts is not offered to the native code.
@@ -112,7 +121,7 @@ class SendStage:
             return 0
         if data is not run.data:
             run.look_at(data)
-        taken = run.stage_raw(run.address + start, size - start, host)
+        taken = run.stage_raw(run.address + start, size - start, host, checks)
         if taken:
             run.reads.append(session)
             self._newest = session

@@ -17,6 +17,7 @@ from epochmq.broker.produce.send_back import make_send_back
 from epochmq.broker.produce.send_batch import take_batch
 from epochmq.broker.produce.send_reply import make_send_reply
 from epochmq.broker.produce.send_stage import SendStage
+from epochmq.broker.produce.signed_sends import make_signed_sends
 from epochmq.broker.requests import request_routing as dispatch
 from epochmq.broker.requests.client_handlers import session_closed
 from epochmq.broker.requests.end_transaction import end, end_together
@@ -73,8 +74,10 @@ class BrokerSink:
         self.stage = SendStage(node)
         self.pulls = PullHandler(node)
         self.pops = PopHandler(node)
+        self._signed = make_signed_sends(node.access, node.accounts, node.clock, self.stage.native)
         self._checks_access = node.access is not None
-        """Whether signatures are checked; then each request goes through the table."""
+        """Whether signatures are checked; then each request goes through the table, except the
+        sends that the native code accepts."""
         self._accounts = node.accounts.version
         """The version of the users for which the held requests were checked."""
         self._fresh = False
@@ -119,14 +122,22 @@ class BrokerSink:
         """Take whole frames at `data[start:size]` before they are cut; return their size.
 
         Returns 0 while a topic is being saved: a send to it may not be answered before that. It
-        returns 0 as well if requests are signed, because the native code checks no signatures.
+        returns 0 as well for signed requests that the native code cannot check.
         """
-        if self._checks_access or self._topics.touched or self._keeper.writing is not None:
+        if self._topics.touched or self._keeper.writing is not None:
             return 0
+        checks = None
+        if self._checks_access:
+            checks = self._signed.checks_for(session) if self._signed is not None else None
+            if checks is None:
+                return 0
         if not self._fresh:
             self._fresh = True
             self.stage.begin()
-        return self.stage.stage_raw(session, data, start, size)
+        taken = self.stage.stage_raw(session, data, start, size, checks)
+        if taken and checks is not None and self._signed is not None:
+            self._signed.accepted(session)
+        return taken
 
     def receive(self, session: Session, frames: Sequence[RawFrame], now: int) -> None:
         """Handle all frames of one read; an invalid frame closes the connection."""
@@ -331,6 +342,8 @@ class BrokerSink:
         else:
             header = decode_header(SendHeaderV2, command.ext)
         self._hold_for_topic(session, header.topic)
+        if self._signed is not None:
+            self._signed.admit(command, session, header.topic)
         body = bytes(command.body)
         if header.batch:
             take_batch(self.stage, session, command, header, body, now)
