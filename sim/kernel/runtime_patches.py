@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from epochmq.base.errors import EnvironmentFault, NotReachable
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.delay.timer_service import TimerService
-from epochmq.broker.group import plain_member as plain_service
+from epochmq.broker.group import member_options
 from epochmq.broker.server import broker_server as broker_service
 from epochmq.runtime import connection, server, turn
 from epochmq.store.timer.wheel import SLOT_BYTES
@@ -264,7 +264,7 @@ def led_here() -> Iterator[None]:
         (broker_service, "BlockingThread", SimThread),
         (broker_service, "os", _Machine),
         (broker_service, "boot_id", _boot_id),
-        (plain_service, "StreamSockets", SimSockets),
+        (member_options, "StreamSockets", SimSockets),
         (server, "listen", _listen),
         (server, "AcceptLoop", SimDoor),
         (turn, "steady_ns", _steady_ns),

@@ -8,8 +8,8 @@ The follower begins. `mac` is HMAC-SHA256 with a key that is derived from the se
 
 Then the frames of the replication protocol follow. These messages are EpochMQ's own. No frame of a
 follower begins with these bytes, so that a master can accept both kinds of followers while a group
-is changed over. The proof covers the beginning of a link: whoever can change packets on the way
-needs to be kept away by an encrypted tunnel.
+is changed over. The proof covers the beginning of a link: against peers that can change packets on
+the way a link needs TLS (option haTlsMode).
 """
 
 import hmac

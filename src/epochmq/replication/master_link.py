@@ -31,10 +31,6 @@ STABLE_MS = 5000
 """After a connection of this length, the next one is tried without a longer wait."""
 
 
-Add = Callable[[int, Callable[[], object]], object]
-"""`add_reader` or `add_writer` of an event loop."""
-
-
 class FollowerSide(Protocol):
     """The core, as its socket uses it; see `LinkedNode`."""
 
@@ -160,7 +156,7 @@ class MasterPeer:
             try:
                 data = data[sock.send(data) :]
             except (BlockingIOError, InterruptedError):
-                await self._when_ready(sock, self._loop.add_writer, self._loop.remove_writer)
+                await self._sockets.when_ready(sock, writable=True)
 
     async def _receive(self, sock: Socket, size: int) -> bytes:
         """Return exactly `size` bytes; raises `EOFError`."""
@@ -170,26 +166,12 @@ class MasterPeer:
             try:
                 count = sock.recv_into(buffer[done:])
             except (BlockingIOError, InterruptedError):
-                await self._when_ready(sock, self._loop.add_reader, self._loop.remove_reader)
+                await self._sockets.when_ready(sock, writable=False)
                 continue
             if not count:
                 raise EOFError("closed by the master")
             done += count
         return bytes(buffer)
-
-    async def _when_ready(self, sock: Socket, add: Add, remove: Callable[[int], object]) -> None:
-        ready: asyncio.Future[None] = self._loop.create_future()
-        number = sock.fileno()
-
-        def wake() -> None:
-            if not ready.done():
-                ready.set_result(None)
-
-        add(number, wake)
-        try:
-            await ready
-        finally:
-            remove(number)
 
     async def _pump(self, sock: Socket) -> None:
         self._sock = sock

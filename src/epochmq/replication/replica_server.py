@@ -1,13 +1,12 @@
 """The master's sockets: accepts followers, and passes bytes between them and the core.
 
 Log goes from the page cache to the socket: small pieces with their head in one call, larger ones by
-`os.sendfile`. There is no task and no await. The event loop calls back when a socket can be read or
-written, so an appended message is sent to all followers in the same turn.
+`send_file` of the socket. There is no task and no await. The event loop calls back when a socket
+can be read or written, so an appended message is sent to all followers in the same turn.
 """
 
 import asyncio
 import logging
-import os
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -175,7 +174,7 @@ class Wire:
             raise ConnectionError(f"the log at {offset} is gone")
         file, position, room = found
         try:
-            return os.sendfile(self.sock.fileno(), file.fileno(), position, min(size, room))
+            return self.sock.send_file(file.fileno(), position, min(size, room))
         except (BlockingIOError, InterruptedError):
             return 0
 

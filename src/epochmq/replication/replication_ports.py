@@ -89,6 +89,10 @@ class Socket(Protocol):
 
     def sendmsg(self, buffers: Any) -> int: ...
 
+    def send_file(self, file: int, position: int, size: int) -> int:
+        """Write at most `size` bytes of an open file; return how many were written."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -105,6 +109,10 @@ class Sockets(Protocol):
 
     async def connect(self, host: str, port: int, timeout_ms: int) -> Any:
         """Return a connected socket. Raises `NotReachable`."""
+        ...
+
+    async def when_ready(self, sock: Any, *, writable: bool) -> None:
+        """Wait until bytes can be read from `sock`, or written to it."""
         ...
 
 

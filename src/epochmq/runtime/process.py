@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 from epochmq.runtime.descriptors import descriptor_figures, raise_limit
 from epochmq.runtime.logging_setup import log_figures
-from epochmq.runtime.signals import reload_on_hangup
+from epochmq.runtime.signals import on_reload, reload_on_hangup
+from epochmq.runtime.tls import renew_outgoing
 from epochmq.runtime.watchdog import loop_figures, watch_loop
 from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.bodies.namesrv_bodies import KVTable
@@ -24,8 +25,12 @@ def server_process() -> Iterator[None]:
     Raises the file descriptor limit, watches the event loop, and reloads on SIGHUP.
     """
     raise_limit()
-    with watch_loop(), reload_on_hangup():
-        yield
+    forget = on_reload(renew_outgoing)
+    try:
+        with watch_loop(), reload_on_hangup():
+            yield
+    finally:
+        forget()
 
 
 def process_figures() -> dict[str, str]:

@@ -5,6 +5,7 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from weakref import WeakMethod, finalize
 
 from epochmq.base.errors import EpochError
 from epochmq.runtime.logging_setup import reopen_files
@@ -75,12 +76,24 @@ _reloads: list[Callable[[], str]] = []
 
 
 def on_reload(call: Callable[[], str]) -> Callable[[], None]:
-    """Call `call` at each reload; it returns a text for the log.
+    """Call `call` at each reload; it returns a text for the log, or an empty one.
 
     The returned function removes the registration.
     """
     _reloads.append(call)
     return lambda: _reloads.remove(call)
+
+
+def on_reload_while_used(method: Callable[[], str]) -> None:
+    """Call a method at each reload, as long as its object is used elsewhere."""
+    weakly = WeakMethod(method)
+
+    def call() -> str:
+        found = weakly()
+        return "" if found is None else found()
+
+    owner = getattr(method, "__self__", None)
+    finalize(owner, on_reload(call))
 
 
 def reload() -> None:
@@ -89,7 +102,8 @@ def reload() -> None:
     log.info("SIGHUP: log files are opened again")
     for call in list(_reloads):
         try:
-            log.info("SIGHUP: %s", call())
+            if text := call():
+                log.info("SIGHUP: %s", text)
         except EpochError as error:
             log.error("SIGHUP: nothing is changed: %s", error)
 

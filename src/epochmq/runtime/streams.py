@@ -5,9 +5,11 @@ The transports of asyncio copy what they send; here the reader and the writer ow
 
 import asyncio
 import logging
+import os
 import socket
 import time
 from contextlib import suppress
+from typing import Any
 
 from epochmq.base.errors import NotReachable
 from epochmq.base.log_throttle import LogThrottle, also_left_out
@@ -21,6 +23,16 @@ REPORT_MS = 10_000
 """At most one log line is written in this time for refused connections."""
 
 
+class PlainStream(socket.socket):
+    """A plain socket."""
+
+    __slots__ = ()
+
+    def send_file(self, file: int, position: int, size: int) -> int:
+        """Write bytes of an open file, without copying them."""
+        return os.sendfile(self.fileno(), file, position, size)
+
+
 class StreamSockets:
     """The implementation of `replication.ports.Sockets`."""
 
@@ -32,7 +44,7 @@ class StreamSockets:
         sock = listen(host, port, origin=HA_ORIGIN)
         return sock, int(sock.getsockname()[1])
 
-    def accept(self, listener: socket.socket) -> tuple[socket.socket, str] | None:
+    def accept(self, listener: socket.socket) -> tuple[Any, str] | None:
         """Accept the next connection; return it with the peer's address, or None.
 
         None means that no connection waits, or that the connection was refused.
@@ -49,12 +61,13 @@ class StreamSockets:
                 text = "a connection to the replication port was refused: %s%s"
                 log.warning(text, refusal, also_left_out(left_out))
             return None
-        sock.setblocking(False)
+        stream = PlainStream(sock.family, sock.type, sock.proto, sock.detach())
+        stream.setblocking(False)
         with suppress(OSError):
-            tune(sock)
-        return sock, f"{address[0]}:{address[1]}"
+            tune(stream)
+        return stream, f"{address[0]}:{address[1]}"
 
-    async def connect(self, host: str, port: int, timeout_ms: int) -> socket.socket:
+    async def connect(self, host: str, port: int, timeout_ms: int) -> Any:
         """Return a connected socket.
 
         Raises `NotReachable` on a refusal, or after `timeout_ms`.
@@ -65,6 +78,28 @@ class StreamSockets:
         except (OSError, UnicodeError, TimeoutError) as error:
             reason = str(error) or f"no answer within {timeout_ms} ms"
             raise NotReachable(f"cannot connect to {host}:{port}: {reason}") from None
+
+    async def when_ready(self, sock: Any, *, writable: bool) -> None:
+        """Wait until bytes can be read from `sock`, or written to it."""
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+        number = sock.fileno()
+
+        def wake() -> None:
+            if not ready.done():
+                ready.set_result(None)
+
+        if writable:
+            loop.add_writer(number, wake)
+        else:
+            loop.add_reader(number, wake)
+        try:
+            await ready
+        finally:
+            if writable:
+                loop.remove_writer(number)
+            else:
+                loop.remove_reader(number)
 
     async def _connect(self, host: str, port: int) -> socket.socket:
         loop = asyncio.get_running_loop()

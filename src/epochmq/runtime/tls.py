@@ -7,6 +7,7 @@ plain frame starts with 0x00, a TLS hello with 0x16.
 import ssl
 from contextvars import ContextVar
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from epochmq.base.errors import ConfigError
 from epochmq.base.options import PATH, option
@@ -15,6 +16,10 @@ DISABLED, PERMISSIVE, ENFORCING = "disabled", "permissive", "enforcing"
 
 outgoing_tls: ContextVar[ssl.SSLContext | None] = ContextVar("outgoing_tls", default=None)
 """SSL context of clients without TLS options; the command line sets it for all its clients."""
+
+
+_outgoing: "WeakKeyDictionary[ssl.SSLContext, OutgoingTls]" = WeakKeyDictionary()
+"""The contexts of outgoing connections that are in use, with the options that made them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +92,7 @@ class TlsOptions(OutgoingTls):
     )
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class ServerTls:
     """The TLS settings of a listening port."""
 
@@ -133,6 +138,31 @@ def client_tls(options: OutgoingTls) -> ssl.SSLContext | None:
     """
     if not options.tls_enable:
         return None
+    context = _client_context(options)
+    _outgoing[context] = options
+    return context
+
+
+def renew_outgoing() -> str:
+    """Read the certificate files of outgoing connections again, for new connections.
+
+    Returns a text for the log, empty if there are none. An authority that was removed from a file
+    stays until a restart.
+
+    Raises `ConfigError` for files that cannot be used; nothing is changed then.
+    """
+    renewed = dict(_outgoing)
+    for options in renewed.values():
+        _client_context(options)
+    for context, options in renewed.items():
+        if options.tls_client_trust_cert_path and options.tls_client_auth_server:
+            _trust(context, options.tls_client_trust_cert_path)
+        if options.tls_client_cert_path:
+            _show(context, options.tls_client_cert_path, options.tls_client_key_path)
+    return "the certificates of outgoing connections are read again" if renewed else ""
+
+
+def _client_context(options: OutgoingTls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     trusted = options.tls_client_trust_cert_path

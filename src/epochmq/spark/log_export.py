@@ -10,6 +10,7 @@ import itertools
 import os
 import select
 import socket
+import ssl
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -166,7 +167,7 @@ class ExportLink:
         self.learner = Learner(_number(), offset, known)
         self._told = self._fed = time.monotonic()
         try:
-            self._socket = _connect(home.host, home.port)
+            self._socket = _connect(home)
         except OSError as error:
             raise NotReachable(
                 f"cannot connect to {home.host}:{home.port}, where {home.broker} takes replicas:"
@@ -244,7 +245,10 @@ class ExportLink:
         """Return whether the next frame has begun to arrive, so that reading it does not delay
         the block.
         """
-        return bool(select.select([self._socket], [], [], 0)[0])
+        sock = self._socket
+        if isinstance(sock, ssl.SSLSocket) and sock.pending():
+            return True
+        return bool(select.select([sock], [], [], 0)[0])
 
     def _exactly(self, count: int) -> bytes:
         data = bytearray(count)
@@ -288,14 +292,16 @@ class ExportLink:
         return f"the master of {self.home.broker} at {self.home.host}:{self.home.port}"
 
 
-def _connect(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def _connect(home: Home) -> socket.socket:
+    family = socket.AF_INET6 if ":" in home.host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         # Set before connecting: the first packet determines the scale of the TCP window.
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         made.settimeout(CONNECT_S)
-        made.connect((host, port))
+        made.connect((home.host, home.port))
+        if home.tls is not None:
+            made = home.tls.wrap_socket(made, server_hostname=home.host)
     except BaseException:
         made.close()
         raise

@@ -8,6 +8,7 @@ Frames are those of `replication.frames`. The checks are those of `replication.f
 without gaps, and epochs that rise and keep their start.
 """
 
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -30,7 +31,7 @@ from epochmq.replication.frames import (
     encode_ack,
     encode_hello,
 )
-from epochmq.runtime.tls import OutgoingTls, client_tls
+from epochmq.runtime.tls import DISABLED, ENFORCING, OutgoingTls, client_tls
 from epochmq.spark.connection_options import credentials_in
 from epochmq.spark.spark_loop_thread import LoopThread
 from epochmq.store.epochs import OPEN_END, consistent_point
@@ -159,6 +160,7 @@ T = TypeVar("T")
 
 FILE_BYTES_KEY = "mappedFileSizeCommitLog"
 AUTHENTICATION_KEY = "authenticationEnabled"
+TLS_KEY = "haTlsMode"
 _FILE_BYTES = 1 << 30
 
 
@@ -173,6 +175,10 @@ class Home(NamedTuple):
     """Whether a reader must prove that it knows the credentials of the brokers."""
     credentials: Credentials | None = None
     """The credentials for that; None means those of the process."""
+    tls_mode: str = DISABLED
+    """The option haTlsMode of the master."""
+    tls: ssl.SSLContext | None = None
+    """The context of the link; None for a plain one."""
 
 
 def find_brokers(name_server: str, tls: OutgoingTls | None = None) -> list[str]:
@@ -187,7 +193,12 @@ def find_home(name_server: str, broker: str, tls: OutgoingTls | None = None) -> 
     count the acknowledgements of an unknown peer on its replication port.
     """
     home = _ask(name_server, tls, lambda admin: _home(admin, broker))
-    return home._replace(credentials=credentials_in(tls))
+    context = None if home.tls_mode == DISABLED else client_tls(tls or OutgoingTls())
+    if home.tls_mode == ENFORCING and context is None:
+        raise UsageError(
+            f"broker {broker} sends its log over TLS only (haTlsMode): set the option tls.enable"
+        )
+    return home._replace(credentials=credentials_in(tls), tls=context)
 
 
 def _ask(name_server: str, tls: OutgoingTls | None, work: Callable[[Admin], Awaitable[T]]) -> T:
@@ -229,4 +240,6 @@ async def _home(admin: Admin, broker: str) -> Home:
     host, port = parse_addr(answer.masterHaAddress)
     config = await admin.broker_config(address)
     authenticated = config.get(AUTHENTICATION_KEY) == "true"
-    return Home(broker, host, port, int(config.get(FILE_BYTES_KEY, _FILE_BYTES)), authenticated)
+    file_bytes = int(config.get(FILE_BYTES_KEY, _FILE_BYTES))
+    tls_mode = config.get(TLS_KEY, DISABLED)
+    return Home(broker, host, port, file_bytes, authenticated, tls_mode=tls_mode)

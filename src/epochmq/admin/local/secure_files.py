@@ -71,7 +71,7 @@ def _options(password: str, secret: str) -> dict[str, dict[str, str]]:
         "authenticationEnabled": "true",
         "initAuthenticationUser": msgspec.json.encode(admin).decode(),
     }
-    broker = {**server, "authorizationEnabled": "true"}
+    broker = {**server, "authorizationEnabled": "true", "haTlsMode": "enforcing"}
     return {"relay": relay, "namesrv": server, "controller": server, "broker": broker}
 
 

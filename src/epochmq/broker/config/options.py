@@ -38,7 +38,7 @@ from epochmq.broker.config.store_keys import StoreKeys, store_problems
 from epochmq.model import names
 from epochmq.model.data_version import DataVersion
 from epochmq.model.host import BadAddress, is_loopback, pack, parse_addr
-from epochmq.runtime.tls import ENFORCING
+from epochmq.runtime.tls import DISABLED, ENFORCING
 
 FAST_PORT_STEP = -2
 HA_PORT_STEP = 1
@@ -189,6 +189,7 @@ def load_options(
     if options.broker_id < 0 and not options.enable_controller_mode:
         problems.append("option 'brokerId' must be 0 or more without enableControllerMode")
     problems += _acting_problems(options) + _replication_port_problems(options)
+    problems += _replication_tls_problems(options)
     problems += lock_problems(
         strict=options.lock_in_strict_mode,
         replicas=options.total_replicas,
@@ -211,15 +212,28 @@ def _replication_port_problems(options: BrokerOptions) -> list[str]:
     demanded = options.tls_mode == ENFORCING and options.tls_need_client_auth == "require"
     if options.authentication_enabled and inner_client_is_set(options):
         return []  # a stranger cannot authenticate a replication link
+    if options.ha_tls_mode == ENFORCING:
+        return []  # the certificates are demanded there too
     bind = options.ha_bind_address or options.bind_address
     if not demanded or is_loopback(bind):
         return []
     return [
         "option 'tls.server.need.client.auth'=require keeps strangers out of the client port, but"
         f" the replication port listens on {bind} without TLS: whoever reaches it gets the whole"
-        " log, and can acknowledge in a replica's name; set haBindAddress=127.0.0.1 and lead"
-        " replicas there through an encrypted tunnel, or do not demand certificates"
+        " log, and can acknowledge in a replica's name; set haTlsMode=enforcing, or"
+        " haBindAddress=127.0.0.1 and lead replicas there through an encrypted tunnel"
     ]
+
+
+def _replication_tls_problems(options: BrokerOptions) -> list[str]:
+    if options.ha_tls_mode == DISABLED:
+        return []
+    missing = []
+    if options.tls_mode == DISABLED:
+        missing.append("tls.server.mode with a certificate, to be a master")
+    if not options.tls_enable:
+        missing.append("tls.enable=true, to follow a master")
+    return [f"option 'haTlsMode' needs {' and '.join(missing)}"] if missing else []
 
 
 def _name_problems(options: BrokerOptions) -> list[str]:

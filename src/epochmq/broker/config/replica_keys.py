@@ -10,6 +10,7 @@ from epochmq.base.limits import HA_BATCH_BYTES_MAX
 from epochmq.base.options import option
 from epochmq.base.unbounded import LONG_MAX
 from epochmq.model.host import split_addresses
+from epochmq.runtime.tls import DISABLED, ENFORCING, PERMISSIVE
 
 _HOUR_MS = 3_600_000
 _INT_MAX = 2**31 - 1
@@ -119,6 +120,12 @@ class ReplicaKeys:
     ha_bind_address: str = option(
         "",
         "Address that the replication port listens on; empty is bindAddress. EpochMQ's own.",
+    )
+    ha_tls_mode: str = option(
+        DISABLED,
+        "TLS of replication links, with the certificates of tls.server and tls.client: not used;"
+        " preferred, and plain links are accepted; demanded. EpochMQ's own.",
+        choices=(DISABLED, PERMISSIVE, ENFORCING),
     )
     ha_master_address: str = option(
         "", "Where a SLAVE copies from, 'host:port'; empty asks the name servers."

@@ -26,6 +26,7 @@ from epochmq.broker.group.member_options import (
     LogState,
     MembershipOptions,
     changed_options,
+    replication_sockets,
     waits_for_replicas,
 )
 from epochmq.broker.group.membership_effects import BecomeFollower, BecomeMaster, Effect, Switch
@@ -41,7 +42,6 @@ from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import SetProposal
 from epochmq.replication.replication_service import ReplicationService
 from epochmq.runtime.own_host import boot_id
-from epochmq.runtime.streams import StreamSockets
 from epochmq.store.epochs import EpochFile
 from epochmq.wire.bodies.body import decode_body, encode_body
 from epochmq.wire.bodies.controller_bodies import EpochEntryBody, HARuntimeInfo
@@ -94,7 +94,7 @@ class ControllerModeMember:
             on_confirm=lambda _offset: None,
             on_trouble=lambda text: log.error("%s", text),
             on_stranger=self._stranger_called,
-            sockets=StreamSockets(),
+            sockets=replication_sockets(node.options),
             blocking=blocking,
         )
         self.replication.lease(self._may_acknowledge, self.core.hold_span_ms)

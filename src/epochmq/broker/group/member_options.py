@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from epochmq.auth.server_keys import inner_credentials
+from epochmq.base.errors import OurBug
 from epochmq.base.options import describe
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.config.replica_keys import ReplicaKeys
@@ -12,6 +13,9 @@ from epochmq.replication.link_authentication import LinkKeys, derive_key
 from epochmq.replication.options import ReplicationOptions
 from epochmq.runtime.config_text import file_below_root
 from epochmq.runtime.rng import new_nonce
+from epochmq.runtime.streams import StreamSockets
+from epochmq.runtime.tls import DISABLED, PERMISSIVE, client_tls, server_tls
+from epochmq.runtime.tls_streams import TlsStreamSockets
 from epochmq.store.epochs import FILE as EPOCH_FILE
 
 # Options -------------------------------------------------------------------------------------
@@ -89,6 +93,16 @@ def replication_options(options: BrokerOptions, *, upgraded: bool) -> Replicatio
         sync_before_ack=options.flush_disk_type == "SYNC_FLUSH",
         link_keys=link_keys(options),
     )
+
+
+def replication_sockets(options: BrokerOptions) -> StreamSockets:
+    """Return what makes the sockets of replication; raises `ConfigError` for wrong certificates."""
+    if options.ha_tls_mode == DISABLED:
+        return StreamSockets()
+    server, client = server_tls(options), client_tls(options)
+    if server is None or client is None:
+        raise OurBug("haTlsMode without certificates: the options were not checked")
+    return TlsStreamSockets(server, client, plain_allowed=options.ha_tls_mode == PERMISSIVE)
 
 
 def link_keys(options: BrokerOptions) -> LinkKeys | None:

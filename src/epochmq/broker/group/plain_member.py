@@ -25,6 +25,7 @@ from epochmq.broker.group.acting_service import ActingService
 from epochmq.broker.group.member_options import (
     changed_options,
     replication_options,
+    replication_sockets,
     waits_for_replicas,
 )
 from epochmq.broker.group.metadata_sync import ReplicaSync
@@ -37,7 +38,6 @@ from epochmq.broker.serving.acknowledgement import PendingAcks
 from epochmq.broker.serving.group_position import GroupPosition
 from epochmq.broker.serving.roles import Role
 from epochmq.replication.plain.plain_service import PlainReplication
-from epochmq.runtime.streams import StreamSockets
 from epochmq.wire.bodies.body import decode_body, encode_body
 from epochmq.wire.bodies.controller_bodies import EpochEntryBody, HARuntimeInfo
 
@@ -155,7 +155,7 @@ class PlainMember:
             replication_options(options, upgraded=False),
             node.clock,
             on_trouble=lambda text: log.error("%s", text),
-            sockets=StreamSockets(),
+            sockets=replication_sockets(options),
             blocking=blocking,
         )
         self._brokers = broker_peers(options, on_close=self._hung_up)
