@@ -2,14 +2,17 @@
 
 import socket
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from epochmq.admin import serving
+from epochmq.base.errors import UsageError
 
 if TYPE_CHECKING:
     from epochmq.broker.config.options import BrokerOptions
+    from epochmq.broker.server.broker_server import Broker, Observe
 
 IMPORTANT = (
     "namesrvAddr",
@@ -68,7 +71,33 @@ def command(namesrv: str | None, groups: int, **given: Any) -> None:
     from epochmq.broker.server.broker_server import main as serve
     from epochmq.runtime.main import run
 
-    run(serve(options), uvloop=serving.uses_uvloop(options, flags))
+    run(serve(options, _metrics(options)), uvloop=serving.uses_uvloop(options, flags))
+
+
+def _metrics(options: "BrokerOptions") -> "Observe | None":
+    """Return what serves the metrics; None if they are disabled.
+
+    Raises `UsageError` without the packages for them.
+    """
+    from epochmq.runtime.metrics_options import is_enabled
+
+    if not is_enabled(options):
+        return None
+    try:
+        from epochmq.observe.broker_metrics import BrokerMetrics
+        from epochmq.observe.metrics_server import serve_metrics
+    except ImportError:
+        raise UsageError(
+            "metricsExporterType=PROM needs prometheus-client: pip install 'epochmq[metrics]'"
+        ) from None
+
+    def observe(broker: "Broker") -> AbstractAsyncContextManager[None]:
+        shown = broker.options
+        return serve_metrics(
+            shown, shown.bind_address, BrokerMetrics(broker.node), broker.health_checks()
+        )
+
+    return observe
 
 
 def _run_groups(

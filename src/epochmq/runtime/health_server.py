@@ -1,13 +1,14 @@
-"""Health endpoint: answers for load balancers and probes over HTTP, by h11.
+"""Health endpoint: answers for load balancers, probes and scrapers over HTTP, by h11.
 
 Only GET, HEAD and OPTIONS of fixed paths are answered. A request changes nothing, and its body and
-its headers are not read.
+its headers are not read, except `Accept-Encoding`.
 """
 
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -23,6 +24,8 @@ HEAD_BYTES_MAX = 8 * 1024
 """Request line and headers."""
 IDLE_S = 30.0
 """A connection without a whole request for this time is closed."""
+_GZIP = 31
+"""Window of zlib with the frame of gzip."""
 _METHODS = (b"GET", b"HEAD", b"OPTIONS")
 _ALLOW = (b"allow", b", ".join(_METHODS))
 
@@ -39,11 +42,20 @@ Checks = Mapping[str, Callable[[], Health]]
 """Paths, and the functions that answer them at once."""
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A text that takes some time to make: `write` returns its pieces for each request."""
+
+    content_type: str
+    write: Callable[[], Awaitable[Sequence[bytes]]]
+
+
 class HealthServer:
     """Listens on one port, on the running event loop."""
 
-    def __init__(self, checks: Checks) -> None:
+    def __init__(self, checks: Checks, pages: Mapping[str, Page] | None = None) -> None:
         self.checks = checks
+        self.pages = pages or {}
         self.connections: set[HealthConnection] = set()
         self._listener: AcceptLoop | None = None
 
@@ -82,6 +94,10 @@ class HealthConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._request: h11.Request | None = None
         self._idle: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Task[None] | None = None
+        """Makes the page that was asked for; later requests of the connection wait."""
+        self._writable = asyncio.Event()
+        self._writable.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -94,6 +110,8 @@ class HealthConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         if self._idle is not None:
             self._idle.cancel()
+        if self._writing is not None:
+            self._writing.cancel()
         self._server.connections.discard(self)
 
     def close(self) -> None:
@@ -108,6 +126,12 @@ class HealthConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         return False
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
 
     def _wait(self) -> None:
         if self._idle is not None:
@@ -126,39 +150,85 @@ class HealthConnection(asyncio.Protocol):
                 self._request = event
             elif isinstance(event, h11.EndOfMessage):
                 self._answer()
-                if self._http.our_state is not h11.DONE:
-                    self._transport.close()
+                if self._writing is not None or not self._goes_on():
                     return
-                self._http.start_next_cycle()
-                self._wait()
+
+    def _goes_on(self) -> bool:
+        """Prepare for the next request; return whether there can be one."""
+        if self._http.our_state is not h11.DONE:
+            self._transport.close()
+            return False
+        self._http.start_next_cycle()
+        self._wait()
+        return True
 
     def _answer(self) -> None:
         request = self._request
         assert request is not None
         path = request.target.decode("ascii", "replace").partition("?")[0]
-        check = self._server.checks.get(path)
+        check, page = self._server.checks.get(path), self._server.pages.get(path)
         if request.method not in _METHODS:
             self._send(405, {"error": "only GET, HEAD and OPTIONS"}, _ALLOW)
+        elif page is not None:
+            if self._idle is not None:
+                self._idle.cancel()
+            self._writing = asyncio.get_running_loop().create_task(self._write(page, request))
         elif check is None:
-            known = sorted(self._server.checks)
+            known = sorted({**self._server.checks, **self._server.pages})
             self._send(404, {"error": "there is no such path here", "paths": known})
         else:
             found = check()
             self._send(200 if found.ok else 503, found.facts)
 
+    async def _write(self, page: Page, request: h11.Request) -> None:
+        more: list[tuple[bytes, bytes]] = []
+        try:
+            pieces = await page.write()
+            if any(n == b"accept-encoding" and b"gzip" in v for n, v in request.headers):
+                pieces = [await asyncio.to_thread(_packed, pieces)]
+                more.append((b"content-encoding", b"gzip"))
+        except Exception:
+            log.exception("health endpoint: a page cannot be made")
+            self._send(500, {"error": "this page cannot be made; see the log of the server"})
+        else:
+            await self._send_page(page.content_type.encode(), pieces, *more)
+        self._writing = None
+        if self._goes_on():
+            self._read()
+
+    async def _send_page(
+        self, content_type: bytes, pieces: Sequence[bytes], *more: tuple[bytes, bytes]
+    ) -> None:
+        """Write a page piece by piece, no faster than the peer reads."""
+        self._transport.write(self._head(200, content_type, sum(map(len, pieces)), *more))
+        is_wanted = self._request is not None and self._request.method != b"HEAD"
+        for piece in pieces if is_wanted else ():
+            self._transport.write(self._http.send(h11.Data(data=piece)) or b"")
+            await self._writable.wait()
+        self._transport.write(self._http.send(h11.EndOfMessage()) or b"")
+
     def _send(self, status: int, facts: Mapping[str, object], *more: tuple[bytes, bytes]) -> None:
-        body = json.dumps(facts).encode() + b"\n"
+        self._send_body(status, b"application/json", json.dumps(facts).encode() + b"\n", *more)
+
+    def _send_body(
+        self, status: int, content_type: bytes, body: bytes, *more: tuple[bytes, bytes]
+    ) -> None:
+        parts = [self._head(status, content_type, len(body), *more)]
+        if self._request is None or self._request.method != b"HEAD":
+            parts.append(self._http.send(h11.Data(data=body)) or b"")
+        parts.append(self._http.send(h11.EndOfMessage()) or b"")
+        self._transport.write(b"".join(parts))
+
+    def _head(
+        self, status: int, content_type: bytes, size: int, *more: tuple[bytes, bytes]
+    ) -> bytes:
         headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(body)),
+            (b"content-type", content_type),
+            (b"content-length", b"%d" % size),
             (b"cache-control", b"no-store"),
             *more,
         ]
-        parts = [self._http.send(h11.Response(status_code=status, headers=headers))]
-        if self._request is None or self._request.method != b"HEAD":
-            parts.append(self._http.send(h11.Data(data=body)))
-        parts.append(self._http.send(h11.EndOfMessage()))
-        self._transport.write(b"".join(part for part in parts if part))
+        return self._http.send(h11.Response(status_code=status, headers=headers)) or b""
 
     def _refuse(self, error: h11.RemoteProtocolError) -> None:
         """Answer what is not HTTP, and close."""
@@ -167,3 +237,9 @@ class HealthConnection(asyncio.Protocol):
             self._request = None
             self._send(error.error_status_hint, {"error": str(error)})
         self._transport.close()
+
+
+def _packed(pieces: Sequence[bytes]) -> bytes:
+    """Compress piece by piece, so that the interpreter's lock is free most of the time."""
+    packer = zlib.compressobj(1, wbits=_GZIP)
+    return b"".join([*map(packer.compress, pieces), packer.flush()])

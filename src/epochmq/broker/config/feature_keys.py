@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from epochmq.base import limits
 from epochmq.base.options import option
 from epochmq.runtime.listen import BACKLOG
+from epochmq.runtime.metrics_options import MetricsOptions
 from epochmq.runtime.tls import TlsOptions
 
 # Transaction keys ----------------------------------------------------------------------------
@@ -330,7 +331,7 @@ PORT_MAX = 65535
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerKeys(TlsOptions):
+class ServerKeys(TlsOptions, MetricsOptions):
     bind_address: str = option(
         "127.0.0.1", "Address to listen on; 0.0.0.0 is every interface (RocketMQ's default)."
     )

@@ -94,9 +94,7 @@ _BROKER = """
     maxDelayTime maxErrorRateOfBloomFilter
     maxStatsIdleTimeInMinutes metricGrpcExporterIntervalInMills
     metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills
-    metricsExporterType metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta
-    metricsLabel metricsOtelCardinalityLimit metricsPromExporterHost
-    metricsPromExporterPort
+    metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta
     popConsumerFSServiceInit popConsumerKVServiceEnable
     popConsumerKVServiceInit popConsumerKVServiceLog
     popInflightMessageThreshold popLongPollingForceNotifyInterval

@@ -38,6 +38,7 @@ from epochmq.broker.config.store_keys import StoreKeys, store_problems
 from epochmq.model import names
 from epochmq.model.data_version import DataVersion
 from epochmq.model.host import BadAddress, is_loopback, pack, parse_addr
+from epochmq.runtime.metrics_options import metrics_problems
 from epochmq.runtime.tls import DISABLED, ENFORCING
 
 FAST_PORT_STEP = -2
@@ -189,7 +190,7 @@ def load_options(
     if options.broker_id < 0 and not options.enable_controller_mode:
         problems.append("option 'brokerId' must be 0 or more without enableControllerMode")
     problems += _acting_problems(options) + _replication_port_problems(options)
-    problems += _replication_tls_problems(options)
+    problems += _replication_tls_problems(options) + metrics_problems(options)
     problems += lock_problems(
         strict=options.lock_in_strict_mode,
         replicas=options.total_replicas,

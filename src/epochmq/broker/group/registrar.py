@@ -107,6 +107,11 @@ class Registrar:
             done()
         await self._peers.close()
 
+    @property
+    def is_registered(self) -> bool:
+        """Whether a name server has the registration; True for a broker without name servers."""
+        return self._core.is_registered
+
     def statistics(self) -> Mapping[str, int]:
         return self._core.statistics()
 

@@ -150,6 +150,11 @@ class RegistrationPlan:
         everywhere."""
         return min((s.due_at for s in self._servers.values() if not s.calling), default=None)
 
+    @property
+    def is_registered(self) -> bool:
+        """Whether a name server has the registration, or there are no name servers."""
+        return not self._servers or any(server.known for server in self._servers.values())
+
     def statistics(self) -> dict[str, int]:
         return {
             "servers": len(self._servers),

@@ -180,10 +180,13 @@ class SendTopics:
             send_topic.sizes[queue_id] += size
 
     def count(self) -> None:
-        """Add the counts of all topics to the statistics."""
+        """Add the counts of all topics to the statistics; a deleted topic has none any more."""
         stats = self._node.stats
         used, self.used = self.used, []
         for send_topic in used:
+            if send_topic.topic not in self._node.topics:
+                stats.put_bytes.total += sum(send_topic.sizes)
+                continue
             total = total_bytes = 0
             for queue_id, count in enumerate(send_topic.counts):
                 if count:

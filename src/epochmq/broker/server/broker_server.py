@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from epochmq.auth.accounts import Account, WrongKey
 from epochmq.base.errors import ConfigError, EnvironmentFault, OurBug
@@ -44,11 +45,11 @@ from epochmq.runtime.bounds import Bounds
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.config_text import store_paths
 from epochmq.runtime.disk import RealDisk
-from epochmq.runtime.health_server import HealthServer
+from epochmq.runtime.health_server import Checks, HealthServer
 from epochmq.runtime.own_host import boot_id, free_port, host_address, host_name, memory_bytes
 from epochmq.runtime.process import process_figures, server_process
 from epochmq.runtime.server import RemotingServer
-from epochmq.runtime.signals import stop_on_signals
+from epochmq.runtime.signals import StopSignal, stop_on_signals
 from epochmq.runtime.tls import server_tls
 from epochmq.store.store import Store
 from epochmq.store.store_service import StoreService
@@ -262,7 +263,7 @@ class Broker:
                 origin="fastListenPort (0, the default, is listenPort - 2; -1 is none)",
             )
         if options.health_listen_port:
-            self._health = HealthServer(health_checks(node))
+            self._health = HealthServer(self.health_checks())
             self._health.start(
                 options.bind_address, options.health_listen_port, origin="healthListenPort"
             )
@@ -286,6 +287,10 @@ class Broker:
         self._tick(now)
         await self.registrar.wait_registered()
         self._ticker = asyncio.get_running_loop().create_task(self._run())
+
+    def health_checks(self) -> Checks:
+        """Return what the health endpoint answers, by path."""
+        return health_checks(self.node, lambda: self.registrar.is_registered)
 
     def _open_ways_out(self) -> None:
         """Create the escape bridge, the scrub service, and the fetcher of remote messages."""
@@ -558,19 +563,28 @@ def calm_collector() -> None:
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
-async def main(options: BrokerOptions) -> None:
+Observe = Callable[[Broker], AbstractAsyncContextManager[None]]
+"""Starts what observes a broker, such as metrics, and stops it in the end."""
+
+
+async def main(options: BrokerOptions, observe: Observe | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C; prints one line when ready. Raises as `Broker.start`."""
     broker = Broker(options)
     with stop_on_signals() as stop, server_process():
         await broker.start()
         calm_collector()
         try:
-            shown = broker.options
-            print(
-                f"broker {shown.broker_name} ready on {shown.bind_address}:{broker.port}"
-                f" (clients are told {broker.node.address})",
-                flush=True,
-            )
-            log.info("stopping: %s", await stop.wait())
+            async with nullcontext() if observe is None else observe(broker):
+                await _wait_for_stop(broker, stop)
         finally:
             await broker.stop()
+
+
+async def _wait_for_stop(broker: Broker, stop: StopSignal) -> None:
+    shown = broker.options
+    print(
+        f"broker {shown.broker_name} ready on {shown.bind_address}:{broker.port}"
+        f" (clients are told {broker.node.address})",
+        flush=True,
+    )
+    log.info("stopping: %s", await stop.wait())

@@ -227,7 +227,8 @@ class Stats:
         self.pull_misses = Meter()
         self.put_yesterday_morning = self.put_today_morning = 0
         self.get_yesterday_morning = self.get_today_morning = 0
-        self._items: dict[tuple[str, str], StatsItem] = {}
+        self._items: dict[str, dict[str, StatsItem]] = {}
+        self._count = 0
         self._overflow = StatsItem()
         self._reads: dict[tuple[str, int, str], QueueReads] = {}
         self._used_reads: list[QueueReads] = []
@@ -240,11 +241,15 @@ class Stats:
 
     def item(self, name: str, key: str) -> StatsItem:
         """The item to add to; made on first use."""
-        item = self._items.get((name, key))
+        items = self._items.get(name)
+        if items is None:
+            items = self._items[name] = {}
+        item = items.get(key)
         if item is None:
-            if len(self._items) >= STAT_ITEMS_MAX:
+            if self._count >= STAT_ITEMS_MAX:
                 return self._overflow
-            item = self._items[(name, key)] = StatsItem()
+            self._count += 1
+            item = items[key] = StatsItem()
         return item
 
     def add(self, name: str, key: str, value: int, times: int = 1) -> None:
@@ -255,7 +260,12 @@ class Stats:
     def find(self, name: str, key: str) -> StatsItem | None:
         """The item when something was counted under it."""
         self._hand_over()
-        return self._items.get((name, key))
+        return self._items.get(name, {}).get(key)
+
+    def items(self, name: str) -> list[tuple[str, StatsItem]]:
+        """Return (key, item) of everything that was counted under a name."""
+        self._hand_over()
+        return list(self._items.get(name, {}).items())
 
     def read(
         self, topic: str, queue_id: int, group: str, messages: int, size: int, next_offset: int
@@ -312,10 +322,12 @@ class Stats:
         self._hand_over()
         for queue in [key for key in self._reads if part in (key[0], key[2])]:
             del self._reads[queue]
-        own = (BROKER_PUT_NUMS, BROKER_GET_NUMS)
-        gone = [at for at in self._items if part in at[1].split("@") and at[0] not in own]
-        for at in gone:
-            del self._items[at]
+        for name, items in self._items.items():
+            if name not in (BROKER_PUT_NUMS, BROKER_GET_NUMS):
+                gone = [key for key in items if part in key.split("@")]
+                self._count -= len(gone)
+                for key in gone:
+                    del items[key]
 
     def tick(self, now: int, wall: int) -> None:
         """Take the samples that are due, at most a slice of the items."""
@@ -328,7 +340,7 @@ class Stats:
         self._hand_over()
         if now >= self._round_at and not self._queue:
             self._round_at = now + MINUTE_STEP_MS
-            self._queue = list(self._items.values())
+            self._queue = [item for items in self._items.values() for item in items.values()]
         for item in self._queue[:SLICE_ITEMS]:
             item.sample(now)
         del self._queue[:SLICE_ITEMS]
@@ -338,7 +350,7 @@ class Stats:
         return now if self._queue else min(self._second_at, self._round_at)
 
     def statistics(self) -> dict[str, int]:
-        return {"items": len(self._items), "put": self.put.total, "get": self.get_found.total}
+        return {"items": self._count, "put": self.put.total, "get": self.get_found.total}
 
     def _meters(self) -> tuple[Meter, ...]:
         return (self.put, self.put_bytes, self.get_found, self.pull_hits, self.pull_misses)

@@ -1,0 +1,1 @@
+"""Layer L5: metrics of the servers."""

@@ -1,0 +1,340 @@
+"""Metrics of a broker: RocketMQ 5's names, labels and units, and EpochMQ's own (`epochmq_`).
+
+The counters are those of the broker's statistics; nothing is added to the way of a message. Gauges
+are read at the scrape. What RocketMQ measures and EpochMQ does not is in docs/OPERATING.md.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.requests.query_handlers import max_offset
+from epochmq.broker.serving.roles import Role
+from epochmq.broker.state import broker_stats as counted
+from epochmq.model.names import DLQ, RETRY, SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS, is_system_topic
+from epochmq.observe.families import COUNTER, GAUGE, Family, Row
+
+_TOPIC_TYPE = "message.type"
+_TOPIC_LABELS = ("topic", "message_type", "is_system")
+_OUT_LABELS = ("topic", "consumer_group", "is_system")
+_LAG_LABELS = ("consumer_group", "topic", "is_retry", "is_system")
+_STORE_LABELS = ("storage_type", "storage_medium")
+_STORE = ("local", "disk")
+_PROTOCOL = "remoting"
+_PUSH, _PULL = "push", "pull"
+
+
+@dataclass(slots=True)
+class _Lags:
+    """What one pass over all groups and topics found; each row has the labels of `_LAG_LABELS`."""
+
+    lag: list[Row] = field(default_factory=list)
+    latency: list[Row] = field(default_factory=list)
+    inflight: list[Row] = field(default_factory=list)
+    queueing: list[Row] = field(default_factory=list)
+    ready: list[Row] = field(default_factory=list)
+
+
+class BrokerMetrics:
+    """Reads the metrics of one broker."""
+
+    def __init__(self, node: BrokerContext) -> None:
+        self._node = node
+
+    def common_labels(self) -> dict[str, str]:
+        """Return the labels of every sample."""
+        options = self._node.options
+        return {
+            "cluster": options.broker_cluster_name,
+            "node_type": "broker",
+            "node_id": options.broker_name,
+            "broker_id": str(self._node.group_position.own_id),
+        }
+
+    def families(self) -> Iterator[Family | None]:
+        """Yield all metrics; None where a long computation can be interrupted."""
+        yield from self._messages()
+        yield from self._broker()
+        yield from self._store()
+        yield from self._delayed()
+        yield from self._clients()
+        yield from self._group()
+        lags = _Lags()
+        for key in list(self._node.offsets.table):
+            topic, _, group = key.partition("@")
+            self._measure(lags, topic, group)
+            yield None
+        yield from _lag_families(lags)
+
+    # Messages --------------------------------------------------------------------------------
+
+    def _messages(self) -> Iterator[Family]:
+        stats = self._node.stats
+        yield Family(
+            "rocketmq_messages_in", COUNTER, "Messages stored.", _TOPIC_LABELS,
+            self._by_topic(stats.items(counted.TOPIC_PUT_NUMS)),
+        )  # fmt: skip
+        yield Family(
+            "rocketmq_throughput_in", COUNTER, "Bytes of messages stored.", _TOPIC_LABELS,
+            self._by_topic(stats.items(counted.TOPIC_PUT_SIZE)),
+        )  # fmt: skip
+        yield Family(
+            "rocketmq_messages_out", COUNTER, "Messages delivered.", _OUT_LABELS,
+            _by_group(stats.items(counted.GROUP_GET_NUMS)),
+        )  # fmt: skip
+        yield Family(
+            "rocketmq_throughput_out", COUNTER, "Bytes of messages delivered.", _OUT_LABELS,
+            _by_group(stats.items(counted.GROUP_GET_SIZE)),
+        )  # fmt: skip
+        yield Family(
+            "rocketmq_send_to_dlq_messages", COUNTER, "Messages moved to dead-letter topics.",
+            ("consumer_group", "topic", "is_system"),
+            _to_dlq(stats.items(counted.DLQ_PUT_NUMS)),
+        )  # fmt: skip
+        yield _gauge(
+            "epochmq_half_messages", "Transactions that are not ended.",
+            self._node.transactions.statistics()["open"],
+        )  # fmt: skip
+        yield Family(
+            "epochmq_sends_failed", COUNTER, "Messages that the store did not take.", (),
+            [((), stats.put_failed)],
+        )  # fmt: skip
+
+    def _by_topic(self, items: Iterable[tuple[str, counted.StatsItem]]) -> Iterator[Row]:
+        topics = self._node.topics
+        for topic, item in items:
+            if not topic.startswith((RETRY, DLQ)):
+                config = topics.get(topic)
+                kind = "normal" if config is None else config.attributes.get(_TOPIC_TYPE, "normal")
+                yield (topic, kind.lower(), _truth(is_system_topic(topic))), item.value
+
+    # Broker and store ------------------------------------------------------------------------
+
+    def _broker(self) -> Iterator[Family]:
+        node = self._node
+        yield _gauge(
+            "rocketmq_broker_permission", "6 is read and write, 4 is read, 2 is write.",
+            node.options.broker_permission,
+        )  # fmt: skip
+        yield _gauge("rocketmq_topic_number", "Topics.", len(node.topics.table))
+        yield _gauge("rocketmq_consumer_group_number", "Consumer groups.", len(node.groups.table))
+
+    def _store(self) -> Iterator[Family]:
+        node, pointers = self._node, self._node.store.pointers
+        total, free = node.disk.usage()
+        wall = node.clock.wall_ms()
+        earliest = node.store.earliest_time()
+        for name, help_text, value in (
+            ("storage_size_bytes", "Used bytes of the file system of the log.", total - free),
+            ("storage_flush_behind_bytes", "Bytes of the log that are not synced.",
+             max(0, pointers.appended - pointers.synced)),
+            ("storage_dispatch_behind_bytes", "Bytes of the log that are not in queues yet.",
+             max(0, pointers.confirmed - pointers.dispatched)),
+        ):  # fmt: skip
+            rows: list[Row] = [(_STORE, value)]
+            yield Family(f"rocketmq_{name}", GAUGE, help_text, _STORE_LABELS, rows)
+        if earliest > 0:
+            yield Family(
+                "rocketmq_storage_message_reserve_time_milliseconds", GAUGE,
+                "Age of the first message of the log.", _STORE_LABELS,
+                [(_STORE, max(0, wall - earliest))],
+            )  # fmt: skip
+        figures = node.store.statistics()
+        for name, help_text, key in (
+            ("epochmq_storage_syncs", "Syncs of the log.", "sync_count"),
+            ("epochmq_storage_truncations", "Truncations of the log by a new master.",
+             "truncations"),
+            ("epochmq_storage_truncated_bytes", "Bytes that were cut off and kept in cut/.",
+             "truncated_bytes"),
+        ):  # fmt: skip
+            yield Family(name, COUNTER, help_text, (), [((), int(figures[key]))])
+        damage = node.store.damage
+        yield _gauge(
+            "epochmq_storage_damaged_ranges", "Damaged ranges of the log that are not repaired.",
+            len(damage.ranges),
+        )  # fmt: skip
+        yield _gauge(
+            "epochmq_storage_disk_full", "1 while the disk is too full for sends.",
+            int(node.store.disk_full),
+        )  # fmt: skip
+        yield _gauge(
+            "epochmq_storage_fenced", "1 when the store writes nothing more, after an error.",
+            int(bool(node.store.fenced)),
+        )  # fmt: skip
+        yield _gauge("epochmq_storage_free_bytes", "Free bytes of the file system.", free)
+
+    def _delayed(self) -> Iterator[Family]:
+        timer = self._node.timer
+        if timer is not None:
+            driver = timer.driver
+            wall = self._node.clock.wall_ms()
+            behind = max(0, wall - driver.core.read_ms) if driver.delivers else 0
+            yield _gauge(
+                "rocketmq_timer_enqueue_lag", "Timed messages that are not in the wheel yet.",
+                driver.behind(),
+            )  # fmt: skip
+            yield _gauge(
+                "rocketmq_timer_dequeue_latency_milliseconds", "How late the wheel is read.", behind
+            )
+            waits = list(driver.metrics.counts.items())
+            yield Family(
+                "rocketmq_timing_messages", GAUGE, "Timed messages that wait.", ("topic",),
+                (((topic,), each.count) for topic, each in waits if each.count),
+            )  # fmt: skip
+        pop = self._node.pop.statistics()
+        yield _gauge(
+            "rocketmq_pop_checkpoint_buffer_size", "Check points of POP in memory.", pop["buffered"]
+        )
+        yield _gauge("epochmq_pop_windows", "Open windows of POP.", pop["windows"])
+
+    # Clients and groups ----------------------------------------------------------------------
+
+    def _clients(self) -> Iterator[Family]:
+        producers: dict[tuple[str, ...], int] = {}
+        for members in self._node.producers.groups.values():
+            for member in members.values():
+                of_member = member.language.lower(), str(member.version), _PROTOCOL
+                producers[of_member] = producers.get(of_member, 0) + 1
+        yield Family(
+            "rocketmq_producer_connections", GAUGE, "Connections of producers.",
+            ("language", "version", "protocol_type"), list(producers.items()),
+        )  # fmt: skip
+        consumers: dict[tuple[str, ...], int] = {}
+        for group in self._node.consumers.groups.values():
+            mode = _PULL if group.manner.consume_type == "CONSUME_ACTIVELY" else _PUSH
+            system = _truth(_is_system_group(group.name))
+            for member in group.members.values():
+                language, version = member.language.lower(), str(member.version)
+                key = group.name, language, version, mode, _PROTOCOL, system
+                consumers[key] = consumers.get(key, 0) + 1
+        yield Family(
+            "rocketmq_consumer_connections", GAUGE, "Connections of consumers.",
+            ("consumer_group", "language", "version", "consume_mode", "protocol_type", "is_system"),
+            list(consumers.items()),
+        )  # fmt: skip
+
+    def _measure(self, lags: _Lags, topic: str, group: str) -> None:
+        """Measure how far a group is behind in one topic."""
+        node = self._node
+        config = node.topics.get(topic)
+        if config is None or topic.startswith(DLQ):
+            return
+        wall = node.clock.wall_ms()
+        lag = inflight = ready = 0
+        first_unread = first_unpulled = wall
+        for queue_id in range(config.read_queue_nums):
+            end = max_offset(node, topic, queue_id)
+            committed = node.offsets.get(group, topic, queue_id)
+            committed = end if committed < 0 else min(committed, end)
+            pulled = max(committed, min(node.stats.pulled_to(topic, queue_id, group), end))
+            lag += end - committed
+            inflight += pulled - committed
+            ready += end - pulled
+            unread_at = self._stored_at(topic, queue_id, committed, end)
+            unpulled_at = self._stored_at(topic, queue_id, pulled, end)
+            first_unread = min(first_unread, unread_at or wall)
+            first_unpulled = min(first_unpulled, unpulled_at or wall)
+        system = is_system_topic(topic) or _is_system_group(group)
+        labels = (group, topic, _truth(topic.startswith(RETRY)), _truth(system))
+        lags.lag.append((labels, lag))
+        lags.latency.append((labels, wall - first_unread))
+        lags.inflight.append((labels, inflight))
+        lags.queueing.append((labels, wall - first_unpulled))
+        lags.ready.append((labels, ready))
+
+    def _stored_at(self, topic: str, queue_id: int, offset: int, end: int) -> int:
+        """Return when message `offset` was stored (wall ms); 0 if there is none."""
+        return max(0, self._node.store.store_time(topic, queue_id, offset)) if offset < end else 0
+
+    # Group of brokers ------------------------------------------------------------------------
+
+    def _group(self) -> Iterator[Family]:
+        node = self._node
+        rights, position, pointers = node.serving.rights, node.group_position, node.store.pointers
+        role = node.serving.role
+        yield Family(
+            "epochmq_role", GAUGE, "1 for the role of this broker.", ("role",),
+            [((each.name.lower(),), int(each is role)) for each in Role],
+        )  # fmt: skip
+        yield _gauge("epochmq_writable", "1 while sends are accepted.", int(rights.writable))
+        yield _gauge(
+            "epochmq_registers", "1 while this broker is a member of its group.",
+            int(rights.registers),
+        )  # fmt: skip
+        yield _gauge("epochmq_master_epoch", "Epoch of the master.", position.epoch)
+        yield _gauge("epochmq_log_appended_bytes", "End of the log.", pointers.appended)
+        yield _gauge("epochmq_log_confirmed_bytes", "End of what readers see.", pointers.confirmed)
+        if node.replica is None:
+            return
+        yield _gauge(
+            "epochmq_sync_state_set_size", "Members of the sync-state set.", len(position.members)
+        )
+        status = node.replica.ha_status()
+        if status.master:
+            yield Family(
+                "epochmq_replica_lag_bytes", GAUGE, "Bytes of the log that a replica lacks.",
+                ("replica", "in_sync"),
+                [
+                    ((link.addr, _truth(link.in_sync)), max(0, link.diff))
+                    for link in status.ha_connection_info
+                ],
+            )  # fmt: skip
+        figures = node.replica.figures()
+        for name, help_text, key in _REPLICA_GAUGES:
+            if (text := figures.get(key, "")) not in ("", "true", "false"):
+                yield _gauge(name, help_text, int(text))
+        refused = figures.get("epochmqRefusedAcks")
+        if refused is not None:
+            yield Family(
+                "epochmq_acknowledgements_refused", COUNTER,
+                "Sends that replicas did not confirm in time.", (), [((), int(refused))],
+            )  # fmt: skip
+
+
+_REPLICA_GAUGES = (
+    ("epochmq_lease_left_milliseconds", "Remaining lease of the master.", "epochmqLeaseLeftMillis"),
+    (
+        "epochmq_unconfirmed_bytes",
+        "Bytes that the sync-state set lacks.",
+        "epochmqUnconfirmedBytes",
+    ),
+    ("epochmq_replication_links", "Links of replicas.", "epochmqReplication_links"),
+    ("epochmq_sends_waiting_for_replicas", "Sends that wait.", "epochmqReplication_waiting"),
+)
+
+
+def _gauge(name: str, help_text: str, value: float) -> Family:
+    return Family(name, GAUGE, help_text, (), [((), value)])
+
+
+def _lag_families(lags: _Lags) -> Iterator[Family]:
+    for name, help_text, rows in (
+        ("lag_messages", "Messages that are not consumed.", lags.lag),
+        ("lag_latency_milliseconds", "Age of the first message not consumed.", lags.latency),
+        ("inflight_messages", "Messages pulled and not consumed.", lags.inflight),
+        ("queueing_latency_milliseconds", "Age of the first message not pulled.", lags.queueing),
+        ("ready_messages", "Messages that are not pulled.", lags.ready),
+    ):
+        yield Family(f"rocketmq_consumer_{name}", GAUGE, help_text, _LAG_LABELS, rows)
+
+
+def _by_group(items: Iterable[tuple[str, counted.StatsItem]]) -> Iterator[Row]:
+    for key, item in items:
+        topic, _, group = key.partition("@")
+        if not topic.startswith((RETRY, DLQ)):
+            system = is_system_topic(topic) or _is_system_group(group)
+            yield (topic, group, _truth(system)), item.value
+
+
+def _to_dlq(items: Iterable[tuple[str, counted.StatsItem]]) -> Iterator[Row]:
+    for key, item in items:
+        topic, _, group = key.partition("@")
+        yield (group, topic, _truth(_is_system_group(group))), item.value
+
+
+def _is_system_group(group: str) -> bool:
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"

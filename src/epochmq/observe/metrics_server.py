@@ -1,0 +1,104 @@
+"""Answers scrapes of Prometheus, in short steps, so that no request waits for a scrape."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from epochmq.base.errors import EnvironmentFault, UsageError
+from epochmq.observe.families import CONTENT_TYPE_LATEST, Family, write_families
+from epochmq.runtime.health_server import Checks, HealthServer, Page
+from epochmq.runtime.metrics_options import MetricsOptions, is_enabled, parse_labels
+
+log = logging.getLogger(__name__)
+
+STEP_MS = 0.5
+"""A scrape lets other work run after this time."""
+_ORIGIN = "metricsPromExporterPort"
+
+
+class Metrics(Protocol):
+    """The metrics of one server."""
+
+    def common_labels(self) -> Mapping[str, str]:
+        """Return the labels of every sample."""
+        ...
+
+    def families(self) -> Iterator[Family | None]:
+        """Yield all metrics; None where a long computation can be interrupted."""
+        ...
+
+
+class Scrapes:
+    """Writes the metrics of a server; scrapes at the same time share one answer."""
+
+    def __init__(self, metrics: Metrics, labels: Mapping[str, str], limit: int) -> None:
+        self._metrics = metrics
+        self._labels = labels
+        self._limit = limit
+        self._running: asyncio.Task[list[bytes]] | None = None
+
+    async def write(self) -> list[bytes]:
+        """Return the text of all metrics, in pieces."""
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._write())
+            self._running.add_done_callback(self._done)
+        return await asyncio.shield(self._running)
+
+    def _done(self, task: asyncio.Task[list[bytes]]) -> None:
+        self._running = None
+
+    async def _write(self) -> list[bytes]:
+        labels = {**self._labels, **self._metrics.common_labels()}
+        families: list[Family] = []
+        turn = _Turn()
+        for family in self._metrics.families():
+            if family is not None:
+                families.append(family)
+            await turn.rest()
+        pieces = []
+        for piece in write_families(families, labels, self._limit):
+            pieces.append(piece)
+            await turn.rest()
+        return pieces
+
+
+class _Turn:
+    """Lets other work of the event loop run when a step was long enough."""
+
+    def __init__(self) -> None:
+        self._until = time.monotonic() + STEP_MS / 1000
+
+    async def rest(self) -> None:
+        if time.monotonic() >= self._until:
+            await asyncio.sleep(0)
+            self._until = time.monotonic() + STEP_MS / 1000
+
+
+@asynccontextmanager
+async def serve_metrics(
+    options: MetricsOptions, bind_address: str, metrics: Metrics, checks: Checks
+) -> AsyncIterator[None]:
+    """Answer scrapes while the block runs, if the options ask for it.
+
+    A port that cannot be used is logged: a server without metrics is better than none.
+    """
+    if not is_enabled(options):
+        yield
+        return
+    labels = parse_labels(options.metrics_label)
+    scrapes = Scrapes(metrics, labels, options.metrics_otel_cardinality_limit)
+    page = Page(CONTENT_TYPE_LATEST, scrapes.write)
+    server = HealthServer(checks, {"/metrics": page, "/": page})
+    host = options.metrics_prom_exporter_host or bind_address
+    try:
+        port = server.start(host, options.metrics_prom_exporter_port, origin=_ORIGIN)
+        log.info("metrics are at http://%s:%d/metrics", host, port)
+    except (EnvironmentFault, UsageError) as error:
+        log.error("no metrics: %s", error)
+    try:
+        yield
+    finally:
+        server.stop()

@@ -1,0 +1,165 @@
+"""The same traffic through RocketMQ's broker and ours, both scraped: shared metrics agree."""
+
+import asyncio
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from epochmq.client.aio import Admin, Producer, PullConsumer
+from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.model.message import Message
+from epochmq.model.topic import MessageQueue, TopicConfig
+
+from .peers.cluster import Cluster
+from .peers.epochmq import EpochCluster
+from .peers.java import JavaCluster
+from .peers.ports import free_port
+from .peers.process import wait_until
+
+TOPIC, GROUP = "measured", "G_measured"
+SENT, PULLED, CONSUMED = 20, 12, 5
+OURS_ONLY = {"broker_id"}
+"""The label that tells the members of a group apart."""
+JAVAS_ONLY = {"otel_scope_name", "otel_scope_version", "otel_scope_schema_url"}
+OPERATING = Path(__file__).parents[2] / "docs" / "OPERATING.md"
+STORE = {"storage_type", "storage_medium"}
+LATER = {"rocketmq_consumer_lag_messages", "rocketmq_messages_in_total"}
+
+Labels = frozenset[tuple[str, str]]
+Samples = dict[tuple[str, Labels], float]
+
+
+def scrape(port: int) -> tuple[dict[str, str], Samples]:
+    """Return the kinds of all metrics and their samples."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        text = answer.read().decode()
+    kinds, samples = {}, {}
+    for family in text_string_to_metric_families(text):
+        kinds[family.name] = family.type
+        for sample in family.samples:
+            labels = {k: v for k, v in sample.labels.items() if k not in OURS_ONLY | JAVAS_ONLY}
+            samples[sample.name, frozenset(labels.items())] = sample.value
+    return kinds, samples
+
+
+async def traffic(cluster: Cluster) -> None:
+    async with Admin(cluster.namesrv_addr) as admin:
+        await admin.create_topic(TopicConfig(TOPIC, 1, 1))
+        await admin.put_group(cluster.broker_addr, SubscriptionGroupConfig(GROUP))
+    async with Producer(cluster.namesrv_addr) as producer:
+        for _ in range(SENT):
+            await producer.send(Message(TOPIC, b"x" * 100, tags="A"))
+    async with PullConsumer(cluster.namesrv_addr, GROUP) as consumer:
+        queue = MessageQueue(TOPIC, cluster.broker_name, 0)
+        result = await consumer.pull(queue, 0, count=PULLED)
+        assert len(result.messages) == PULLED
+        await consumer.commit(queue, CONSUMED)
+
+
+class Measured:
+    """A broker after the traffic."""
+
+    def __init__(self, kind: type[Cluster], stack: ExitStack) -> None:
+        port = free_port()
+        config = {
+            "metricsExporterType": "PROM",
+            "metricsPromExporterPort": port,
+            "metricsPromExporterHost": "127.0.0.1",
+        }
+        self.cluster = stack.enter_context(kind(broker_config=config))
+        asyncio.run(traffic(self.cluster))
+
+        def is_complete() -> bool:
+            try:
+                self.kinds, self.samples = scrape(port)
+            except (urllib.error.URLError, ConnectionError):
+                return False
+            names = {name for name, labels in self.samples if ("topic", TOPIC) in labels}
+            return names >= LATER
+
+        wait_until(is_complete, 60, "a scrape with the topic")
+
+    def of_topic(self, name: str) -> dict[Labels, float]:
+        """Return the samples of a metric that are about the topic of the test."""
+        return {
+            labels: value
+            for (each, labels), value in self.samples.items()
+            if each == name and ("topic", TOPIC) in labels
+        }
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[tuple[Measured, Measured]]:
+    """Ours and RocketMQ's."""
+    with ExitStack() as stack, ThreadPoolExecutor(2) as pool:
+        ours, java = pool.map(lambda kind: Measured(kind, stack), (EpochCluster, JavaCluster))
+        yield ours, java
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rocketmq_messages_in_total",
+        "rocketmq_messages_out_total",
+        "rocketmq_consumer_lag_messages",
+        "rocketmq_consumer_ready_messages",
+        "rocketmq_consumer_inflight_messages",
+    ],
+)
+def test_counts_of_the_topic_are_the_same(brokers: tuple[Measured, Measured], name: str) -> None:
+    ours, java = brokers
+    print(name, ours.of_topic(name), java.of_topic(name))
+    assert ours.of_topic(name) == java.of_topic(name)
+    assert ours.of_topic(name)
+
+
+@pytest.mark.parametrize("name", ["rocketmq_throughput_in_total", "rocketmq_throughput_out_total"])
+def test_bytes_of_the_topic_are_the_same(brokers: tuple[Measured, Measured], name: str) -> None:
+    ours, java = (each.of_topic(name) for each in brokers)
+    print(name, ours, java)
+    assert ours.keys() == java.keys()
+    for labels, value in ours.items():
+        # The properties that a broker adds differ by a few bytes.
+        assert value == pytest.approx(java[labels], rel=0.1)
+
+
+def test_every_shared_metric_has_the_same_kind_and_labels(
+    brokers: tuple[Measured, Measured],
+) -> None:
+    ours, java = brokers
+    shared = {name for name in ours.kinds if name.startswith("rocketmq_")} & java.kinds.keys()
+    print(sorted(shared))
+    assert len(shared) > 15
+    for name in shared:
+        # RocketMQ's TYPE lines lack the unit, so that its samples with a unit have no kind.
+        assert java.kinds[name] in (ours.kinds[name], "unknown"), name
+        of_ours, of_java = (
+            {frozenset(key for key, _ in labels) for each, labels in one.samples if each == name}
+            for one in brokers
+        )
+        # RocketMQ adds the store's labels to some gauges of its timer and of POP.
+        assert {labels - STORE for labels in of_ours} == {labels - STORE for labels in of_java} or (
+            not (of_ours and of_java)
+        ), name
+
+
+def test_what_is_not_measured_is_in_the_documentation(brokers: tuple[Measured, Measured]) -> None:
+    ours, java = (
+        {_plain(name) for name, _ in one.samples if name.startswith("rocketmq_")} for one in brokers
+    )
+    text = OPERATING.read_text()
+    assert [name for name in sorted(java - ours) if f"`{name}`" not in text] == []
+    assert ours <= java
+
+
+def _plain(name: str) -> str:
+    """Return the name of a metric for the name of a sample."""
+    for suffix in ("_bucket", "_count", "_sum", "_total"):
+        name = name.removesuffix(suffix)
+    return name

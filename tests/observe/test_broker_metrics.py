@@ -1,0 +1,126 @@
+"""What a broker without sockets measures after some messages."""
+
+from tests.broker.broker_harness import BrokerHarness, send
+from tests.observe.test_families import samples_of
+
+from epochmq.broker.serving.roles import Role
+from epochmq.observe.broker_metrics import BrokerMetrics
+from epochmq.observe.families import write_families
+from epochmq.wire.codes import RequestCode as Code
+from epochmq.wire.command import Command
+
+GROUP = "G"
+
+
+class Scraped:
+    """The samples of a broker, by name and its own labels."""
+
+    def __init__(self, harness: BrokerHarness) -> None:
+        harness.sink.stage.send_topics.count()  # as each tick of the broker does
+        metrics = BrokerMetrics(harness.node)
+        self.common = metrics.common_labels()
+        families = [family for family in metrics.families() if family is not None]
+        text = b"".join(write_families(families, self.common, 10_000))
+        self._samples = samples_of(text)
+        self.names = {name for name, _ in self._samples}
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self._samples.get((name, tuple(sorted({**self.common, **labels}.items()))))
+
+
+def pull(harness: BrokerHarness, queue_id: int, offset: int, count: int) -> None:
+    ext = {
+        "consumerGroup": GROUP, "topic": "T", "queueId": str(queue_id), "queueOffset": str(offset),
+        "maxMsgNums": str(count), "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0",
+        "subscription": "*", "subVersion": "0",
+    }  # fmt: skip
+    answer = harness.client().ask(Command(Code.PULL_MESSAGE, ext=ext))
+    assert answer.code == 0, answer
+
+
+def commit(harness: BrokerHarness, queue_id: int, offset: int) -> None:
+    harness.node.offsets.commit(GROUP, "T", queue_id, offset, harness.clock.wall_ms())
+
+
+def test_messages_and_lag() -> None:
+    harness = BrokerHarness()
+    harness.topic("T", 2)
+    for queue_id in (0, 0, 0, 1):
+        assert harness.client().ask(send(b"12345", queue_id=queue_id)).code == 0
+        harness.clock.step(1_000)
+    pull(harness, 0, 0, 2)
+    commit(harness, 0, 1)
+    commit(harness, 1, 1)
+    found = Scraped(harness)
+    topic = {"topic": "T", "message_type": "normal", "is_system": "false"}
+    assert found.value("rocketmq_messages_in_total", **topic) == 4
+    size = found.value("rocketmq_throughput_in_total", **topic)
+    assert size is not None
+    assert size > 4 * 91
+    out = {"topic": "T", "consumer_group": GROUP, "is_system": "false"}
+    assert found.value("rocketmq_messages_out_total", **out) == 2
+    lag = {"topic": "T", "consumer_group": GROUP, "is_retry": "false", "is_system": "false"}
+    assert found.value("rocketmq_consumer_lag_messages", **lag) == 2
+    assert found.value("rocketmq_consumer_inflight_messages", **lag) == 1
+    assert found.value("rocketmq_consumer_ready_messages", **lag) == 1
+    assert found.value("rocketmq_consumer_lag_latency_milliseconds", **lag) == 3_000
+    assert found.value("rocketmq_consumer_queueing_latency_milliseconds", **lag) == 2_000
+
+
+def test_a_group_that_consumed_everything_has_no_lag() -> None:
+    harness = BrokerHarness()
+    harness.topic("T", 2)
+    harness.client().ask(send(b"x"))
+    commit(harness, 0, 1)
+    lag = {"topic": "T", "consumer_group": GROUP, "is_retry": "false", "is_system": "false"}
+    found = Scraped(harness)
+    assert found.value("rocketmq_consumer_lag_messages", **lag) == 0
+    assert found.value("rocketmq_consumer_lag_latency_milliseconds", **lag) == 0
+
+
+def test_deleted_topics_and_groups_have_no_samples() -> None:
+    harness = BrokerHarness()
+    harness.topic("T", 2)
+    harness.client().ask(send(b"x"))
+    pull(harness, 0, 0, 1)
+    commit(harness, 0, 0)
+    for code, ext in (
+        (Code.DELETE_SUBSCRIPTIONGROUP, {"groupName": GROUP, "cleanOffset": "true"}),
+        (Code.DELETE_TOPIC_IN_BROKER, {"topic": "T"}),
+    ):
+        harness.client().ask(Command(code, ext=ext))
+    harness.client().ask(send(b"x", topic="TBW102"))
+    harness.sink.stage.send_topics.count()
+    families = [each for each in BrokerMetrics(harness.node).families() if each is not None]
+    text = b"".join(write_families(families, {}, 10_000)).decode()
+    assert 'topic="T"' not in text
+    assert f'consumer_group="{GROUP}"' not in text
+
+
+def test_types_of_topics() -> None:
+    harness = BrokerHarness()
+    harness.topic("T", 1, attributes={"message.type": "FIFO"})
+    harness.client().ask(send(b"x"))
+    labels = {"topic": "T", "message_type": "fifo", "is_system": "false"}
+    assert Scraped(harness).value("rocketmq_messages_in_total", **labels) == 1
+
+
+def test_role_and_store() -> None:
+    harness = BrokerHarness()
+    found = Scraped(harness)
+    assert found.common == {
+        "cluster": "c", "node_type": "broker", "node_id": "b", "broker_id": "0"
+    }  # fmt: skip
+    for role in Role:
+        assert found.value("epochmq_role", role=role.name.lower()) == (role is Role.MASTER)
+    assert found.value("epochmq_writable") == 1
+    assert found.value("epochmq_storage_fenced") == 0
+    store = {"storage_type": "local", "storage_medium": "disk"}
+    assert found.value("rocketmq_storage_dispatch_behind_bytes", **store) == 0
+    assert found.value("rocketmq_topic_number") == len(harness.node.topics.table)
+    assert "rocketmq_storage_message_reserve_time_milliseconds" not in found.names
+    harness.topic("T", 1)
+    harness.client().ask(send(b"x"))
+    harness.clock.step(5_000)
+    age = Scraped(harness).value("rocketmq_storage_message_reserve_time_milliseconds", **store)
+    assert age == 5_000
