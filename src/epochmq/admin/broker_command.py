@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from epochmq.admin import serving
-from epochmq.base.errors import UsageError
 
 if TYPE_CHECKING:
     from epochmq.broker.config.options import BrokerOptions
@@ -75,21 +74,11 @@ def command(namesrv: str | None, groups: int, **given: Any) -> None:
 
 
 def _metrics(options: "BrokerOptions") -> "Observe | None":
-    """Return what serves the metrics; None if they are disabled.
-
-    Raises `UsageError` without the packages for them.
-    """
-    from epochmq.runtime.metrics_options import is_enabled
-
-    if not is_enabled(options):
+    """Return what serves the metrics; None if they are disabled."""
+    if not serving.has_metrics(options):
         return None
-    try:
-        from epochmq.observe.broker_metrics import BrokerMetrics
-        from epochmq.observe.metrics_server import serve_metrics
-    except ImportError:
-        raise UsageError(
-            "metricsExporterType=PROM needs prometheus-client: pip install 'epochmq[metrics]'"
-        ) from None
+    from epochmq.observe.broker_metrics import BrokerMetrics
+    from epochmq.observe.metrics_server import serve_metrics
 
     def observe(broker: "Broker") -> AbstractAsyncContextManager[None]:
         shown = broker.options

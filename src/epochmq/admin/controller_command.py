@@ -1,10 +1,15 @@
 """`epochmq controller`: one controller in this process until SIGTERM or Ctrl-C."""
 
-from typing import Any
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from epochmq.admin import serving
+
+if TYPE_CHECKING:
+    from epochmq.controller.options import ControllerOptions
+    from epochmq.controller.server.controller_server import Controller, Observe
 
 IMPORTANT = (
     "controllerDLegerGroup",
@@ -35,4 +40,37 @@ def command(bootstrap: bool, **given: Any) -> None:
     from epochmq.controller.server.controller_server import main as serve
     from epochmq.runtime.main import run
 
-    run(serve(options), uvloop=serving.uses_uvloop(options, flags))
+    run(serve(options, _metrics(options)), uvloop=serving.uses_uvloop(options, flags))
+
+
+def _metrics(options: "ControllerOptions") -> "Observe | None":
+    """Return what serves the metrics; None if they are disabled."""
+    if not serving.has_metrics(options):
+        return None
+    from epochmq.model.host import parse_addr
+    from epochmq.observe.controller_metrics import ControllerMetrics
+    from epochmq.observe.metrics_server import serve_metrics
+    from epochmq.runtime.health_server import Health
+
+    def observe(controller: "Controller") -> AbstractAsyncContextManager[None]:
+        shown = controller.options
+        peers = shown.peers()
+        labels = {
+            "address": peers.own_address,
+            "group": shown.controller_d_leger_group,
+            "peer_id": peers.self_id,
+        }
+
+        def ready() -> Health:
+            leader = controller.node.raft.core.leader_id
+            reason = "" if leader else "no leader is known"
+            return Health(bool(leader), {"leader": leader, "reason": reason})
+
+        return serve_metrics(
+            shown,
+            shown.bind_address or parse_addr(peers.own_address)[0],
+            ControllerMetrics(controller.node, labels),
+            {"/-/healthy": lambda: Health(True, {"reason": ""}), "/-/ready": ready},
+        )
+
+    return observe

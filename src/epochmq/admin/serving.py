@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import importlib.util
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -13,10 +14,11 @@ import click
 
 from epochmq.admin.shared.exits import explain
 from epochmq.admin.shared.output import note, output_option, show
-from epochmq.base.errors import ConfigError, EnvironmentFault
+from epochmq.base.errors import ConfigError, EnvironmentFault, UsageError
 from epochmq.base.java_properties import format_properties, parse_properties
 from epochmq.base.options import describe, render_properties
 from epochmq.runtime.logging_setup import configure, configure_part, report_crashes, tell_files
+from epochmq.runtime.metrics_options import MetricsOptions, is_enabled
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -184,6 +186,17 @@ def uses_uvloop(options: object, flags: Flags) -> bool:
     if flags.uvloop is not None:
         return flags.uvloop
     return getattr(options, "use_uvloop", True) is True
+
+
+def has_metrics(options: MetricsOptions) -> bool:
+    """Return whether scrapes are answered. Raises `UsageError` without the package for that."""
+    if not is_enabled(options):
+        return False
+    if importlib.util.find_spec("prometheus_client") is None:
+        raise UsageError(
+            "metricsExporterType=PROM needs prometheus-client: pip install 'epochmq[metrics]'"
+        )
+    return True
 
 
 def _option(options: object, name: str) -> str:

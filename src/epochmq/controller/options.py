@@ -8,6 +8,7 @@ from epochmq.auth.server_keys import ServerAuthKeys, server_problems
 from epochmq.base.errors import ConfigError
 from epochmq.base.options import PATH, load, option
 from epochmq.controller.peer_list import PeerList
+from epochmq.runtime.metrics_options import MetricsOptions, metrics_problems
 from epochmq.runtime.tls import TlsOptions
 
 IGNORED = frozenset(
@@ -26,16 +27,12 @@ IGNORED = frozenset(
         "jRaftServerId",
         "jRaftSnapshotIntervalSecs",
         "mappedFileSize",
-        "metricsExporterType",
         "metricsGrpcExporterHeader",
         "metricsGrpcExporterIntervalInMills",
         "metricsGrpcExporterTarget",
         "metricsGrpcExporterTimeOutInMills",
         "metricsInDelta",
-        "metricsLabel",
         "metricsLoggingExporterIntervalInMills",
-        "metricsPromExporterHost",
-        "metricsPromExporterPort",
         "processReadEvent",
         "rocketmqHome",
         "userControllerStatistic",
@@ -58,7 +55,7 @@ KEPT_BACK = frozenset({"configBlackList", "configStorePath", "rocketmqHome"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class ControllerOptions(TlsOptions, ServerAuthKeys):
+class ControllerOptions(TlsOptions, ServerAuthKeys, MetricsOptions):
     """All options; those that may change at runtime are marked mutable."""
 
     controller_d_leger_group: str = option(
@@ -208,7 +205,7 @@ class ControllerOptions(TlsOptions, ServerAuthKeys):
 
     def problems(self) -> list[str]:
         """Return the contradictions between options, one line each."""
-        found = server_problems(self)
+        found = server_problems(self) + metrics_problems(self)
         if self.lease_millis + self.lease_skew_millis >= self.broker_timeout_millis:
             found.append("leaseMillis and leaseSkewMillis must stay below brokerTimeoutMillis")
         if 3 * self.raft_heartbeat_millis > self.election_timeout_millis:

@@ -189,6 +189,11 @@ class RaftNode:
     def next_deadline(self) -> int:
         return self.core.next_deadline()
 
+    @property
+    def journal_bytes(self) -> int:
+        """Size of the journal."""
+        return self._journal.end
+
     def statistics(self) -> dict[str, object]:
         return {**self.core.statistics(), "journalBytes": self._journal.end}
 

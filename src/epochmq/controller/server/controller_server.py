@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from epochmq.auth.protected_table import protected
 from epochmq.auth.server_keys import inner_signer
@@ -379,7 +380,11 @@ async def _listen(server: RemotingServer, controller: Controller) -> str:
     return f"{bound}:{port}"
 
 
-async def main(options: ControllerOptions) -> None:
+Observe = Callable[[Controller], AbstractAsyncContextManager[None]]
+"""Starts what observes a controller, such as metrics, and stops it in the end."""
+
+
+async def main(options: ControllerOptions, observe: Observe | None = None) -> None:
     """Run a controller until SIGTERM or Ctrl-C, or until it fails. Errors as `Controller.start`."""
     controller = Controller(options)
     server = _server(options)
@@ -389,7 +394,8 @@ async def main(options: ControllerOptions) -> None:
             where = await _listen(server, controller)
             print(f"controller {options.peers().self_id} ready on {where}", flush=True)
             controller.failed.add_done_callback(lambda failed: stop.ask("it cannot go on"))
-            log.info("stopping: %s", await stop.wait())
+            async with nullcontext() if observe is None else observe(controller):
+                log.info("stopping: %s", await stop.wait())
             if controller.failed.done():
                 raise controller.failed.result()
         finally:
