@@ -137,14 +137,21 @@ def test_a_secure_cluster_serves_signed_requests_over_tls_only(tmp_path: Path) -
         assert said.count("password ") == 1
         directory = tmp_path / ".epochmq"
         authority = {"EPOCHMQ_TLS_CA": str(directory / "certs" / "ca.pem")}
+        stranger = {"EPOCHMQ_ACCESS_KEY": "x", "EPOCHMQ_SECRET_KEY": "y"}
         admin = {**authority, "EPOCHMQ_CREDENTIALS": str(directory / "admin.credentials")}
         assert all(f"export {name}={value}" in out for name, value in admin.items())
-        assert shell.run("topic", "create", "t")[0] == 3
+        where = json.loads((directory / "cluster.json").read_text())["namesrv"]
+        assert shell.run("topic", "create", "t", "-n", where)[0] == 3
         code, _, said = shell.run("topic", "create", "t", env=authority)
         assert (code, "the request is not signed" in said) == (1, True)
         assert shell.run("topic", "create", "t", env=admin)[0] == 0
         code, _, said = shell.run("produce", "t", stdin=b"hello\n", env=admin)
         assert (code, said.startswith("sent 1 messages")) == (0, True)
+        # In this directory commands use the files of the cluster, unless they are given others.
+        assert shell.run("topic", "list")[0] == 0
+        assert shell.run("topic", "list", env={**authority, **stranger})[0] == 1
+        assert shell.run("topic", "list", env=stranger)[0] == 3
+        assert "killed broker" in shell.run("chaos", "kill", "broker")[2]
         shell.run("dev", "stop")
         code, _, said = shell.run("dev", "-d")
         assert (code, "password" in said) == (0, False)

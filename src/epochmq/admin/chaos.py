@@ -68,8 +68,10 @@ def start(directory: Path, role: str) -> None:
     """Start a server that was killed; without ROLE all that do not run."""
     from epochmq.admin.local.local_cluster import LocalCluster
     from epochmq.admin.local.server_roles import find
+    from epochmq.admin.local.where import use_files_of
 
     cluster = LocalCluster(directory)
+    use_files_of(directory)
     for part in asyncio.run(find(cluster, role)):
         if part.pid is None:
             cluster.start_one(part.name)
@@ -79,8 +81,10 @@ def start(directory: Path, role: str) -> None:
 def _signal(directory: Path, role: str, number: signal.Signals, done: str) -> None:
     from epochmq.admin.local.local_cluster import LocalCluster
     from epochmq.admin.local.server_roles import find
+    from epochmq.admin.local.where import use_files_of
 
     cluster = LocalCluster(directory)
+    use_files_of(directory)
     if not any(part.pid for part in cluster.parts()):
         raise NotReachable(f"no cluster runs in {directory}; `epochmq dev --replicas 3` starts one")
     hit = [part for part in asyncio.run(find(cluster, role)) if part.pid is not None]

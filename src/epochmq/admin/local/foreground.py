@@ -36,7 +36,7 @@ def how_to(cluster: LocalCluster) -> str:
     lines.append(("files", str(cluster.directory)))
     if is_secure(cluster.directory):
         variables = environment(cluster.directory)
-        lines += [("for commands", f"export {name}={value}") for name, value in variables.items()]
+        lines += [("elsewhere", f"export {name}={value}") for name, value in variables.items()]
     tries = ["echo hello | epochmq produce greetings", _CONSUME]
     if len(cluster.brokers) > 1:
         tries.append("epochmq chaos kill master; epochmq top")

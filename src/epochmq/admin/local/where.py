@@ -42,7 +42,30 @@ def _of_this_directory() -> str | None:
             f"the cluster of ./{DEV_DIRECTORY} ({address}) does not run: start it with"
             " `epochmq dev -d`, or name another with -n HOST:PORT or $NAMESRV_ADDR"
         )
+    use_files_of(directory)
     return address
+
+
+def use_files_of(directory: Path) -> None:
+    """Make the running command a client of the secure cluster of `directory`, with its files.
+
+    TLS settings and credentials that the command was given are used instead. An open cluster needs
+    none.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return
+    from epochmq.admin.local.secure_files import as_admin, is_secure
+
+    if not is_secure(directory):
+        return
+    from epochmq.auth.credentials import outgoing_credentials
+    from epochmq.client.aio.client_credentials import credentials_of
+    from epochmq.runtime.tls import outgoing_tls
+
+    given = outgoing_tls.get() or outgoing_credentials.get() or credentials_of(os.environ)
+    if given is None:
+        context.find_root().with_resource(as_admin(directory))
 
 
 def _announced(directory: Path) -> str | None:
