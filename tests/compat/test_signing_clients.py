@@ -26,6 +26,7 @@ from .peers.secure import ADMIN, SECURE
 
 ALICE = Credentials("alice", "alice-secret-1")
 BOB = Credentials("bob", "bob-secret-1")
+CAROL = Credentials("carol", "carol-secret-1")
 TOPIC, OTHER, GROUP = "signed", "other", "signers"
 RULES = {
     f"Topic:{TOPIC}-*": ["Pub", "Sub", "Get"],
@@ -48,19 +49,24 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module", autouse=True)
 def users(cluster: Cluster) -> None:
-    """Create alice, who may use the topics of the clients, and bob, who may nothing."""
+    """Create alice, who may use the topics of the clients, bob, who may nothing, and carol, who may
+    do what alice may, but is disabled.
+    """
 
     async def create() -> None:
         broker = cluster.broker_addr
         async with Admin(cluster.namesrv_addr, credentials=ADMIN) as admin:
             for topic in (OTHER, *(f"{TOPIC}-{each.name}" for each in CLIENTS)):
                 await admin.create_topic(TopicConfig(topic, 1, 1))
-            for user in (ALICE, BOB):
+            for user in (ALICE, BOB, CAROL):
                 info = UserInfo(username=user.access_key, password=user.secret_key)
                 await admin.create_user(broker, info)
             for resource, actions in RULES.items():
-                acl = policy_of("User:alice", [resource], actions, "Allow")
-                await admin.put_acl(broker, acl)
+                for name in ("alice", "carol"):
+                    await admin.put_acl(
+                        broker, policy_of(f"User:{name}", [resource], actions, "Allow")
+                    )
+            await admin.update_user(broker, UserInfo(username="carol", user_status="disable"))
 
     asyncio.run(create())
 
@@ -102,11 +108,19 @@ def test_a_user_with_permission_sends_and_consumes(
     [
         (ALICE, OTHER),
         (BOB, ""),
+        (CAROL, ""),
         (Credentials("alice", "wrong-secret-1"), ""),
         (Credentials("nobody", "wrong-secret-1"), ""),
         (None, ""),
     ],
-    ids=["another topic", "no policy", "wrong password", "unknown user", "no signature"],
+    ids=[
+        "another topic",
+        "no policy",
+        "disabled",
+        "wrong password",
+        "unknown user",
+        "no signature",
+    ],
 )
 def test_everyone_else_is_refused(
     cluster: Cluster, client: Client, driver: Driver, user: Credentials | None, topic: str
