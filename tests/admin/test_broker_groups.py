@@ -48,6 +48,18 @@ def test_names_places_and_ports_of_the_others() -> None:
     assert settings_of_group(unnamed, none, 1, "host")["brokerName"] == "host-1"
 
 
+def test_every_port_of_a_broker_differs() -> None:
+    """A new option with a port must not lead two groups to one port."""
+    ports = {
+        row.key: str(30_000 + 11 * number)
+        for number, row in enumerate(describe(BrokerOptions))
+        if row.key.endswith("Port")
+    }
+    options, properties = loaded(**ports, metricsExporterType="PROM")
+    own = settings_of_group(options, properties, 1, "host")
+    assert {key: own.get(key) for key in ports} == {k: str(int(v) + 10) for k, v in ports.items()}
+
+
 def test_every_path_of_a_broker_differs() -> None:
     """A new option with a path must not lead two groups to one file."""
     shared = {"tls.server.certPath", "tls.server.keyPath", "tls.server.trustCertPath"}

@@ -18,6 +18,7 @@ from epochmq.base.backoff import backoff_ms
 from epochmq.base.errors import ConfigError
 from epochmq.broker.config.options import FAST_PORT_STEP, HA_PORT_STEP, BrokerOptions
 from epochmq.model.host import format_addr, parse_addr
+from epochmq.runtime.metrics_options import is_enabled
 from epochmq.runtime.signals import StopSignal, stop_on_signals
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ def settings_of_group(
         ("fastListenPort", options.fast_listen_port),
         ("haListenPort", options.ha_listen_port),
         ("healthListenPort", options.health_listen_port),
+        ("metricsPromExporterPort", _metrics_port(options)),
     ):
         if port > 0:
             found[key] = str(port + by)
@@ -74,12 +76,18 @@ def settings_of_group(
     return found
 
 
+def _metrics_port(options: BrokerOptions) -> int:
+    """Return the port for scrapes; 0 if there are none."""
+    return options.metrics_prom_exporter_port if is_enabled(options) else 0
+
+
 def check_ports(options: BrokerOptions, groups: int) -> None:
     """Raise `ConfigError` if two of the groups' ports are equal, or if one is too high."""
     main = options.listen_port
     fast = options.fast_listen_port or main + FAST_PORT_STEP
     ports = [main, options.ha_listen_port or main + HA_PORT_STEP]
-    ports += [port for port in (fast, options.health_listen_port) if port > 0]
+    more = fast, options.health_listen_port, _metrics_port(options)
+    ports += [port for port in more if port > 0]
     found = [port + number * PORT_STEP for number in range(groups) for port in ports]
     if not main:
         raise ConfigError(["option 'listenPort' must not be 0 with --groups"])
