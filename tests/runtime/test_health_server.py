@@ -3,17 +3,25 @@
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.client.aio.eventually import eventually
 from tests.tiers import examples
 
 from epochmq.base.errors import PortInUse
 from epochmq.runtime import health_server
-from epochmq.runtime.health_server import CONNECTIONS_MAX, HEAD_BYTES_MAX, Health, HealthServer
+from epochmq.runtime.health_server import (
+    CONNECTIONS_MAX,
+    HEAD_BYTES_MAX,
+    Health,
+    HealthServer,
+    Page,
+)
 
 
 class Endpoint:
@@ -175,3 +183,28 @@ def test_what_is_not_http_ends_its_own_connection_only(runner: asyncio.Runner, d
             assert parts(await it.ask(get()))[0] == 200
 
     runner.run(test())
+
+
+def test_a_peer_that_does_not_read_a_page_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would keep the page in memory."""
+    monkeypatch.setattr(health_server, "IDLE_S", 0.2)
+
+    async def write() -> list[bytes]:
+        return [b"x" * 65_536] * 1_000
+
+    async def test() -> None:
+        server = HealthServer({}, {"/page": Page("text/plain", write)})
+
+        async def count() -> int:
+            return len(server.connections)
+
+        port = server.start("127.0.0.1", 0, origin="healthListenPort")
+        try:
+            with socket.create_connection(("127.0.0.1", port)) as peer:
+                peer.sendall(b"GET /page HTTP/1.1\r\nHost: b\r\n\r\n")
+                await eventually(count)
+                await eventually(count, lambda open_now: not open_now)
+        finally:
+            server.stop()
+
+    asyncio.run(test())

@@ -23,7 +23,9 @@ CONNECTIONS_MAX = 200
 HEAD_BYTES_MAX = 8 * 1024
 """Request line and headers."""
 IDLE_S = 30.0
-"""A connection without a whole request for this time is closed."""
+"""A connection without a whole request for this time is closed, and one that does not read a page
+in this time.
+"""
 _GZIP = 31
 """Window of zlib with the frame of gzip."""
 _METHODS = (b"GET", b"HEAD", b"OPTIONS")
@@ -191,7 +193,11 @@ class HealthConnection(asyncio.Protocol):
             log.exception("health endpoint: a page cannot be made")
             self._send(500, {"error": "this page cannot be made; see the log of the server"})
         else:
-            await self._send_page(page.content_type.encode(), pieces, *more)
+            try:
+                async with asyncio.timeout(IDLE_S):
+                    await self._send_page(page.content_type.encode(), pieces, *more)
+            except TimeoutError:
+                self.close()
         self._writing = None
         if self._goes_on():
             self._read()
