@@ -40,7 +40,7 @@ Sample = tuple[str, Mapping[str, str], float]
 @pytest.fixture(scope="module")
 def group() -> Iterator[Group]:
     made = Group(broker_config={"minInSyncReplicas": 2})
-    for server in (*made.controllers, *made.brokers):
+    for server in (made.namesrv, *made.controllers, *made.brokers):
         server.config.update({**PROM, "metricsPromExporterPort": free_port()})
     with made as running:
         yield running
@@ -49,7 +49,7 @@ def group() -> Iterator[Group]:
 def scrape(group: Group) -> list[Sample]:
     """Return the samples of all servers that answer."""
     found: list[Sample] = []
-    for server in (*group.controllers, *group.brokers):
+    for server in (group.namesrv, *group.controllers, *group.brokers):
         where = f"http://127.0.0.1:{server.config['metricsPromExporterPort']}/metrics"
         try:
             with urllib.request.urlopen(where, timeout=10) as answer:
@@ -94,6 +94,8 @@ async def test_each_metric_and_label_is_in_a_scrape(group: Group) -> None:
 
     wait_until(is_there, 20, "samples of the topic")
     samples = scrape(group)
+    assert biggest(samples, "epochmq_namesrv_brokers") == len(group.brokers)
+    assert biggest(samples, "epochmq_namesrv_has_master") == 1
     labels_of: dict[str, set[str]] = {}
     for name, labels, _ in samples:
         labels_of.setdefault(name, set()).update(labels)

@@ -1,6 +1,7 @@
 """`epochmq namesrv`: one name server in this process until SIGTERM or Ctrl-C."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from epochmq.base.options import load
 
 if TYPE_CHECKING:
     from epochmq.controller.options import ControllerOptions
+    from epochmq.nameserver.name_server import NameServer, Observe
     from epochmq.nameserver.options import NamesrvOptions
 
 IMPORTANT = ("bindAddress", "listenPort", "kvConfigPath")
@@ -44,7 +46,25 @@ def command(bootstrap: bool, **given: Any) -> None:
         from epochmq.controller.server.controller_server import EmbeddedController
 
         guest = EmbeddedController(both.controller, shared_port=options.listen_port)
-    run(serve(options, guest), uvloop=serving.uses_uvloop(options, flags))
+    work = serve(options, guest, _metrics(options))
+    run(work, uvloop=serving.uses_uvloop(options, flags))
+
+
+def _metrics(options: "NamesrvOptions") -> "Observe | None":
+    """Return what serves the metrics; None if they are disabled."""
+    if not serving.has_metrics(options):
+        return None
+    from epochmq.observe.metrics_server import serve_metrics
+    from epochmq.observe.name_server_metrics import NameServerMetrics
+    from epochmq.runtime.health_server import Health
+
+    def observe(server: "NameServer") -> AbstractAsyncContextManager[None]:
+        shown = server.node.options
+        metrics = NameServerMetrics(server.node, f"{shown.bind_address}:{server.port}")
+        well = {path: lambda: Health(True, {"reason": ""}) for path in ("/-/healthy", "/-/ready")}
+        return serve_metrics(shown, shown.bind_address, metrics, well)
+
+    return observe
 
 
 @dataclass(frozen=True)
@@ -74,12 +94,14 @@ def _read(
     from epochmq.controller.options import IGNORED as CONTROLLERS_IGNORED
     from epochmq.controller.options import ControllerOptions
     from epochmq.nameserver.options import IGNORED, NamesrvOptions
+    from epochmq.runtime.metrics_options import metrics_problems
 
     ignored = IGNORED | CONTROLLERS_IGNORED
     classes = (NamesrvOptions, ControllerOptions)
     both = _Both(*load(classes, properties, ignored=ignored, warn=warn, env=env))
     is_both = both.namesrv.enable_controller_in_namesrv
-    problems = both.controller.problems() if is_both else server_problems(both.namesrv)
+    own = server_problems(both.namesrv) + metrics_problems(both.namesrv)
+    problems = both.controller.problems() if is_both else own
     if problems:
         raise ConfigError(problems)
     return both

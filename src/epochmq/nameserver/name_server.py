@@ -4,7 +4,8 @@ import asyncio
 import logging
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -278,7 +279,15 @@ def _both(first: Handler, second: Handler) -> Handler:
     return handle
 
 
-async def main(options: NamesrvOptions, guest: EmbeddedService | None = None) -> None:
+Observe = Callable[[NameServer], AbstractAsyncContextManager[None]]
+"""Starts what observes a name server, such as metrics, and stops it in the end."""
+
+
+async def main(
+    options: NamesrvOptions,
+    guest: EmbeddedService | None = None,
+    observe: Observe | None = None,
+) -> None:
     """Run a name server until SIGTERM or Ctrl-C; print one line when it is ready. Errors as
     `start`.
     """
@@ -287,6 +296,7 @@ async def main(options: NamesrvOptions, guest: EmbeddedService | None = None) ->
         await server.start()
         try:
             print(f"name server ready on {options.bind_address}:{server.port}", flush=True)
-            log.info("stopping: %s", await stop.wait())
+            async with nullcontext() if observe is None else observe(server):
+                log.info("stopping: %s", await stop.wait())
         finally:
             await server.stop()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from epochmq.auth.server_keys import ServerAuthKeys
 from epochmq.base.options import PATH, option
+from epochmq.runtime.metrics_options import MetricsOptions
 from epochmq.runtime.tls import TlsOptions
 
 IGNORED = frozenset(
@@ -40,7 +41,7 @@ have no effect."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NamesrvOptions(TlsOptions, ServerAuthKeys):
+class NamesrvOptions(TlsOptions, ServerAuthKeys, MetricsOptions):
     """All options; those that may change at runtime are marked mutable."""
 
     listen_port: int = option(9876, "Port for brokers and clients.", low=0, high=65535)

@@ -1,0 +1,39 @@
+"""Metrics of a name server, EpochMQ's own (`epochmq_`): RocketMQ's name servers have none."""
+
+from collections.abc import Iterator, Mapping
+
+from epochmq.nameserver.name_server_node import NameServerNode
+from epochmq.observe.families import GAUGE, Family
+
+_GROUP = ("cluster", "broker_set")
+
+
+class NameServerMetrics:
+    """Reads the metrics of one name server."""
+
+    def __init__(self, node: NameServerNode, address: str) -> None:
+        self._node = node
+        self._address = address
+
+    def common_labels(self) -> Mapping[str, str]:
+        """Return the labels of every sample."""
+        return {"node_type": "namesrv", "node_id": self._address}
+
+    def families(self) -> Iterator[Family | None]:
+        """Yield all metrics."""
+        table = self._node.table
+        groups = list(table.brokers.groups.values())
+        for name, help_text, rows in (
+            ("epochmq_namesrv_brokers", "Registered brokers of a group.",
+             [((group.cluster, group.name), len(group.addrs)) for group in groups]),
+            ("epochmq_namesrv_has_master", "1 for a group with a master, or with an acting one.",
+             [((group.cluster, group.name), int(not group.headless or group.acting))
+              for group in groups]),
+        ):  # fmt: skip
+            yield Family(name, GAUGE, help_text, _GROUP, rows)
+        for name, help_text, value in (
+            ("epochmq_namesrv_topics", "Topics with a route.", len(table.topics.queues)),
+            ("epochmq_namesrv_broker_connections", "Connections of brokers.",
+             len(self._node.broker_sessions)),
+        ):  # fmt: skip
+            yield Family(name, GAUGE, help_text, (), [((), value)])
