@@ -208,3 +208,57 @@ def test_a_peer_that_does_not_read_a_page_is_cut(monkeypatch: pytest.MonkeyPatch
             server.stop()
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    "more", [b"\x16\x03\x01 no HTTP\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"x" * 9_000]
+)
+def test_what_follows_the_request_for_a_page(more: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """The page is answered; bytes behind it that are no request end the connection."""
+
+    async def write() -> list[bytes]:
+        await asyncio.sleep(0)
+        return [b"page"]
+
+    async def test() -> None:
+        server = HealthServer({}, {"/page": Page("text/plain", write)})
+        port = server.start("127.0.0.1", 0, origin="healthListenPort")
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /page HTTP/1.1\r\nHost: b\r\n\r\n" + more)
+            async with asyncio.timeout(10):
+                answer = await reader.read()
+            assert answer.startswith(b"HTTP/1.1 200")
+            assert b"page" in answer
+            writer.close()
+        finally:
+            server.stop()
+
+    asyncio.run(test())
+    assert "exception" not in caplog.text
+
+
+def test_a_peer_cannot_fill_memory_while_its_page_is_made() -> None:
+    async def test() -> None:
+        done = asyncio.Event()
+
+        async def write() -> list[bytes]:
+            await done.wait()
+            return [b"page"]
+
+        server = HealthServer({}, {"/page": Page("text/plain", write)})
+        port = server.start("127.0.0.1", 0, origin="healthListenPort")
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /page HTTP/1.1\r\nHost: b\r\n\r\n")
+            for _ in range(200):
+                writer.write(b"x" * 1_000_000)
+                await asyncio.sleep(0)
+            (connection,) = server.connections
+            assert len(connection._http._receive_buffer) < 2_000_000
+            done.set()
+            writer.transport.abort()
+        finally:
+            server.stop()
+
+    asyncio.run(test())

@@ -122,9 +122,10 @@ class HealthConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             self._http.receive_data(data)
-            self._read()
         except h11.RemoteProtocolError as error:
             self._refuse(error)
+        else:
+            self._read()
 
     def eof_received(self) -> bool:
         return False
@@ -141,6 +142,13 @@ class HealthConnection(asyncio.Protocol):
         self._idle = asyncio.get_running_loop().call_later(IDLE_S, self.close)
 
     def _read(self) -> None:
+        """Answer the requests that arrived; what is not HTTP ends the connection."""
+        try:
+            self._answer_requests()
+        except h11.RemoteProtocolError as error:
+            self._refuse(error)
+
+    def _answer_requests(self) -> None:
         while True:
             event = self._http.next_event()
             if event is h11.NEED_DATA or event is h11.PAUSED:
@@ -174,6 +182,7 @@ class HealthConnection(asyncio.Protocol):
         elif page is not None:
             if self._idle is not None:
                 self._idle.cancel()
+            self._transport.pause_reading()  # what arrives now would be kept without a limit
             self._writing = asyncio.get_running_loop().create_task(self._write(page, request))
         elif check is None:
             known = sorted({**self._server.checks, **self._server.pages})
@@ -200,6 +209,7 @@ class HealthConnection(asyncio.Protocol):
                 self.close()
         self._writing = None
         if self._goes_on():
+            self._transport.resume_reading()
             self._read()
 
     async def _send_page(
