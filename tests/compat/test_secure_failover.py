@@ -14,16 +14,16 @@ import pytest
 from tests.tiers import choose
 
 from epochmq.auth.credentials import Credentials
-from epochmq.client.aio import Admin, PullConsumer
+from epochmq.client.aio import Admin
 from epochmq.client.aio.admin_auth import policy_of
-from epochmq.model.topic import MessageQueue, TopicConfig
+from epochmq.model.topic import TopicConfig
 from epochmq.wire.bodies.auth_bodies import UserInfo
 
 from .clients import JAVA_4, JAVA_5
 from .drivers.driver import Driver, Event
 from .peers.group import Group
 from .peers.process import is_listening, wait_until
-from .peers.secure import ADMIN, SECURE, SERVER
+from .peers.secure import ADMIN, SECURE, SERVER, stored_messages
 
 KILLS = choose(2, 20)
 SENDS = 20
@@ -77,15 +77,7 @@ class Senders:
 
 async def stored(group: Group) -> set[str]:
     """Return the bodies of all messages."""
-    found: set[str] = set()
-    async with PullConsumer(group.namesrv_addr, "g", credentials=ADMIN) as consumer:
-        queue, offset = MessageQueue("t", group.broker_name, 0), 0
-        end = await consumer.max_offset(queue)
-        while offset < end:
-            result = await consumer.pull(queue, offset)
-            found |= {bytes(message.body).decode() for message in result.messages}
-            offset = result.next_offset
-    return found
+    return {bytes(message.body).decode() for message in await stored_messages(group, "t")}
 
 
 async def test_java_clients_with_credentials_survive_kills(group: Group, tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from tests.tiers import choose
 
 from epochmq.auth.credentials import Credentials, outgoing_credentials
 from epochmq.base.errors import EpochError, NotReachable, Refused
-from epochmq.client.aio import Admin, Producer, PullConsumer
+from epochmq.client.aio import Admin, Producer
 from epochmq.client.aio.admin_auth import policy_of
 from epochmq.model.message import Message
-from epochmq.model.topic import MessageQueue, TopicConfig
+from epochmq.model.topic import TopicConfig
 from epochmq.spark.connection_options import ConnectionOptions
 from epochmq.spark.log_export import LogExport
 from epochmq.spark.log_learner import find_home
@@ -25,7 +25,7 @@ from epochmq.wire.command import request as command_of
 
 from .peers.cluster import Config
 from .peers.group import Group, Server
-from .peers.secure import ADMIN, INNER, SECURE, SERVER
+from .peers.secure import ADMIN, INNER, SECURE, SERVER, stored_messages
 
 ALICE = Credentials("alice", "alice-secret")
 KILLS = choose(3, 20)
@@ -65,15 +65,7 @@ async def send_until_killed(group: Group, producer: Producer) -> list[str]:
 
 async def stored(group: Group) -> set[str]:
     """Return the ids of all messages of topic `t`."""
-    found: set[str] = set()
-    async with PullConsumer(group.namesrv_addr, "g", credentials=ADMIN) as consumer:
-        queue, offset = MessageQueue("t", group.broker_name, 0), 0
-        end = await consumer.max_offset(queue)
-        while offset < end:
-            result = await consumer.pull(queue, offset)
-            found |= {message.msg_id for message in result.messages}
-            offset = result.next_offset
-    return found
+    return {message.msg_id for message in await stored_messages(group, "t")}
 
 
 @pytest.mark.parametrize(

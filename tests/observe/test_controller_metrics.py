@@ -33,6 +33,7 @@ def test_a_leader_and_its_followers() -> None:
         assert found.value("role") == (3 if leads else 2)
         assert found.value("epochmq_raft_has_leader") == 1
         assert found.value("epochmq_raft_voters") == 3
+        assert ControllerMetrics(node, LABELS).checks()["/-/ready"]().ok
         assert found.value("epochmq_raft_term") == node.raft.core.term
         usage = found.value("dledger_disk_usage_bytes")
         assert usage is not None
@@ -66,3 +67,6 @@ def test_without_a_leader() -> None:
     found = Scraped(world.nodes[names[2]])
     assert found.value("role") in (1, 2)
     assert found.value("epochmq_raft_has_leader") == 0
+    checks = ControllerMetrics(world.nodes[names[2]], LABELS).checks()
+    assert checks["/-/healthy"]().ok
+    assert not checks["/-/ready"]().ok

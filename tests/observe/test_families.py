@@ -8,10 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from epochmq.observe.families import (
     COUNTER,
     GAUGE,
-    HISTOGRAM,
     PIECE_ROWS,
     Family,
-    Histogram,
     write_families,
 )
 
@@ -31,7 +29,6 @@ def test_kinds_and_labels() -> None:
     families = [
         Family("a", COUNTER, "A.", ("topic",), [(("t",), 3)]),
         Family("b", GAUGE, "B.", (), [((), 1.5)]),
-        Family("c", HISTOGRAM, "C.", (), [((), Histogram((1, 5), (2, 0, 4), 77))]),
         Family("d", GAUGE, "no samples", (), []),
     ]
     text = b"".join(write_families(families, COMMON, 100))
@@ -39,11 +36,6 @@ def test_kinds_and_labels() -> None:
     assert samples_of(text) == {
         ("a_total", (common, ("topic", "t"))): 3,
         ("b", (common,)): 1.5,
-        ("c_bucket", (common, ("le", "1.0"))): 2,
-        ("c_bucket", (common, ("le", "5.0"))): 2,
-        ("c_bucket", (common, ("le", "+Inf"))): 6,
-        ("c_count", (common,)): 6,
-        ("c_sum", (common,)): 77,
         (LEFT_OUT, (common,)): 0,
     }
     assert b"# TYPE a_total counter" in text

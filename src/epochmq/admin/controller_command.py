@@ -50,7 +50,6 @@ def _metrics(options: "ControllerOptions") -> "Observe | None":
     from epochmq.model.host import parse_addr
     from epochmq.observe.controller_metrics import ControllerMetrics
     from epochmq.observe.metrics_server import serve_metrics
-    from epochmq.runtime.health_server import Health
 
     def observe(controller: "Controller") -> AbstractAsyncContextManager[None]:
         shown = controller.options
@@ -61,16 +60,8 @@ def _metrics(options: "ControllerOptions") -> "Observe | None":
             "peer_id": peers.self_id,
         }
 
-        def ready() -> Health:
-            leader = controller.node.raft.core.leader_id
-            reason = "" if leader else "no leader is known"
-            return Health(bool(leader), {"leader": leader, "reason": reason})
-
-        return serve_metrics(
-            shown,
-            shown.bind_address or parse_addr(peers.own_address)[0],
-            ControllerMetrics(controller.node, labels),
-            {"/-/healthy": lambda: Health(True, {"reason": ""}), "/-/ready": ready},
-        )
+        metrics = ControllerMetrics(controller.node, labels)
+        host = shown.bind_address or parse_addr(peers.own_address)[0]
+        return serve_metrics(shown, host, metrics, metrics.checks())
 
     return observe

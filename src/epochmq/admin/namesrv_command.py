@@ -56,13 +56,11 @@ def _metrics(options: "NamesrvOptions") -> "Observe | None":
         return None
     from epochmq.observe.metrics_server import serve_metrics
     from epochmq.observe.name_server_metrics import NameServerMetrics
-    from epochmq.runtime.health_server import Health
 
     def observe(server: "NameServer") -> AbstractAsyncContextManager[None]:
         shown = server.node.options
         metrics = NameServerMetrics(server.node, f"{shown.bind_address}:{server.port}")
-        well = {path: lambda: Health(True, {"reason": ""}) for path in ("/-/healthy", "/-/ready")}
-        return serve_metrics(shown, shown.bind_address, metrics, well)
+        return serve_metrics(shown, shown.bind_address, metrics, metrics.checks())
 
     return observe
 

@@ -79,7 +79,7 @@ class AccessControl:
         self.rules = rules
         self._accounts = accounts
         self._failures = FailedLogins()
-        self.failures = 0
+        self.failed_logins = 0
         """Number of failed logins."""
         self._decisions: dict[tuple[str, Need, str], bool] = {}
         self._decided_for: DataVersion | None = None
@@ -144,7 +144,7 @@ class AccessControl:
         principal, secret, reason = self._find(name)
         problem = self._signature_problem(command, session, secret, now)
         if reason := reason or problem:
-            self.failures += 1
+            self.failed_logins += 1
             self._failures.failed(name, address, now)
             raise _login_failed(name, reason)
         self._failures.succeeded(name, address)

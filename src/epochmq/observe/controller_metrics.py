@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from epochmq.controller.controller_state import Key
 from epochmq.controller.server.controller_node import ControllerNode
-from epochmq.observe.families import GAUGE, Family, Row
+from epochmq.observe.families import GAUGE, Family
 from epochmq.raft.outbox import RaftRole
+from epochmq.runtime.health_server import Checks, Health
 
 _GROUP = ("cluster", "broker_set")
 _ROLES = {
@@ -28,6 +29,15 @@ class ControllerMetrics:
     def common_labels(self) -> Mapping[str, str]:
         """Return the labels of every sample."""
         return self._labels
+
+    def checks(self) -> Checks:
+        """Return what the health endpoint answers: ready is a controller that knows a leader."""
+
+        def ready() -> Health:
+            leader = self._node.raft.core.leader_id
+            return Health(bool(leader), {"reason": "" if leader else "no leader is known"})
+
+        return {"/-/healthy": lambda: Health(True, {"reason": ""}), "/-/ready": ready}
 
     def families(self) -> Iterator[Family | None]:
         """Yield all metrics."""
@@ -61,7 +71,7 @@ class ControllerMetrics:
             yield Family(
                 "epochmq_last_election_milliseconds", GAUGE,
                 "From the decision to elect a master until it reported its epoch.", _GROUP,
-                list(self._last_elections()),
+                list(self._last_elections().items()),
             )  # fmt: skip
         for name, help_text, rows in (
             ("epochmq_group_has_master", "1 for a group with a master.",
@@ -75,9 +85,10 @@ class ControllerMetrics:
         ):  # fmt: skip
             yield Family(name, GAUGE, help_text, _GROUP, rows)
 
-    def _last_elections(self) -> Iterator[Row]:
+    def _last_elections(self) -> dict[Key, int]:
+        """Return how long the last completed election of each group took (ms)."""
         took: dict[Key, int] = {}
         for failover in self._node.core.context.timeline.failovers:
             if failover.applied_ms >= 0:
                 took[failover.key] = failover.applied_ms - failover.detected_ms
-        yield from took.items()
+        return took

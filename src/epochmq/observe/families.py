@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
-    HistogramMetricFamily,
     Metric,
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -19,35 +18,16 @@ __all__ = [
     "CONTENT_TYPE_LATEST",
     "COUNTER",
     "GAUGE",
-    "HISTOGRAM",
     "Family",
-    "Histogram",
     "Row",
     "write_families",
 ]
 
-COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+COUNTER, GAUGE = "counter", "gauge"
 PIECE_ROWS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """Counts of values by upper bound, not added up; the last count is of larger values."""
-
-    bounds: Sequence[float]
-    counts: Sequence[int]
-    sum: float
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """Return (upper bound, number of values up to it)."""
-        found, total = [], 0
-        for bound, count in zip((*self.bounds, float("inf")), self.counts, strict=True):
-            total += count
-            found.append(("+Inf" if bound == float("inf") else str(float(bound)), float(total)))
-        return found
-
-
-Row = tuple[Sequence[str], float | Histogram]
+Row = tuple[Sequence[str], float]
 """Values of the labels, and the value."""
 
 
@@ -107,20 +87,10 @@ def write_families(
 
 
 def _text(family: Family, labels: Sequence[str], rows: Iterable[Row], is_first: bool) -> bytes:
-    metric: GaugeMetricFamily | CounterMetricFamily | HistogramMetricFamily
-    if family.kind == HISTOGRAM:
-        metric = HistogramMetricFamily(family.name, family.help, labels=labels)
-    elif family.kind == COUNTER:
-        metric = CounterMetricFamily(family.name, family.help, labels=labels)
-    else:
-        metric = GaugeMetricFamily(family.name, family.help, labels=labels)
+    make = CounterMetricFamily if family.kind == COUNTER else GaugeMetricFamily
+    metric = make(family.name, family.help, labels=labels)
     for values, value in rows:
-        if isinstance(value, Histogram):
-            assert isinstance(metric, HistogramMetricFamily)
-            metric.add_metric(values, value.buckets(), value.sum)
-        else:
-            assert not isinstance(metric, HistogramMetricFamily)
-            metric.add_metric(values, value)
+        metric.add_metric(values, value)
     text: bytes = generate_latest(_Piece(metric))
     if is_first:
         return text

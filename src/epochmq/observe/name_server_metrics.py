@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from epochmq.nameserver.name_server_node import NameServerNode
 from epochmq.observe.families import GAUGE, Family
+from epochmq.runtime.health_server import Checks, Health
 
 _GROUP = ("cluster", "broker_set")
 
@@ -18,6 +19,10 @@ class NameServerMetrics:
     def common_labels(self) -> Mapping[str, str]:
         """Return the labels of every sample."""
         return {"node_type": "namesrv", "node_id": self._address}
+
+    def checks(self) -> Checks:
+        """Return what the health endpoint answers: a name server that runs is ready."""
+        return dict.fromkeys(("/-/healthy", "/-/ready"), lambda: Health(True, {"reason": ""}))
 
     def families(self) -> Iterator[Family | None]:
         """Yield all metrics."""

@@ -64,13 +64,19 @@ class Near:
         return answer_of(self.master, FetchTable(address, CopiedTable(command.code), command))
 
 
-async def test_a_slave_that_applied_a_change_asks_again_at_once() -> None:
-    """Whoever changed a topic waits for the question with its stamp."""
+def following() -> tuple[Near, ReplicaSyncService]:
+    """Return a master and a replica that follows it."""
     near = Near()
-    core = ReplicaSync(Tables(FakeNode()), 60_000)
     peers: Any = near
+    core = ReplicaSync(Tables(FakeNode()), 60_000)
     service = ReplicaSyncService(core, peers, RealClock(), lambda: None)
     service.follow("127.0.0.1:1")
+    return near, service
+
+
+async def test_a_slave_that_applied_a_change_asks_again_at_once() -> None:
+    """Whoever changed a topic waits for the question with its stamp."""
+    near, service = following()
     async with asyncio.timeout(10):
         await near.again.wait()  # and nobody ticks
     first, second = near.topics_asked
@@ -81,11 +87,7 @@ async def test_a_slave_that_applied_a_change_asks_again_at_once() -> None:
 
 async def test_each_watched_table_is_asked_for_again_at_once() -> None:
     """The next question for one table does not replace the later one for another."""
-    near = Near()
-    core = ReplicaSync(Tables(FakeNode()), 60_000)
-    peers: Any = near
-    service = ReplicaSyncService(core, peers, RealClock(), lambda: None)
-    service.follow("127.0.0.1:1")
+    near, service = following()
     async with asyncio.timeout(10):
         await near.all_again.wait()  # and nobody ticks
     await service.close()

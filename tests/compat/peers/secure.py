@@ -1,6 +1,16 @@
 """Options of a broker that checks signatures and policies, and its first users."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from epochmq.auth.credentials import Credentials
+from epochmq.client.aio import PullConsumer
+from epochmq.model.message import StoredMessage
+from epochmq.model.topic import MessageQueue
+
+if TYPE_CHECKING:
+    from .group import Group
 
 ADMIN = Credentials("admin", "admin-secret-1")
 INNER = Credentials("inner", "inner-secret-1")
@@ -30,3 +40,16 @@ SERVER = {
     )
 }
 """The same of our name servers and controllers."""
+
+
+async def stored_messages(group: Group, topic: str) -> list[StoredMessage]:
+    """Return all messages of a topic with one queue, read by the first user."""
+    found: list[StoredMessage] = []
+    async with PullConsumer(group.namesrv_addr, "g", credentials=ADMIN) as consumer:
+        queue, offset = MessageQueue(topic, group.broker_name, 0), 0
+        end = await consumer.max_offset(queue)
+        while offset < end:
+            result = await consumer.pull(queue, offset)
+            found += result.messages
+            offset = result.next_offset
+    return found

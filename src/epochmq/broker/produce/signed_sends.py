@@ -32,8 +32,8 @@ class SignedSends:
         self._accounts = accounts
         self._clock = clock
         self._signatures = signatures
-        self._decided_for = accounts.version, access.failures
-        self._place_of: tuple[Session | None, bytes] = (None, b"")
+        self._decided_for = accounts.version, access.failed_logins
+        self._last_place: tuple[Session | None, bytes] = (None, b"")
         """The session of the last read, and its place."""
 
     def admit(self, command: Command, session: Session, topic: str) -> None:
@@ -62,16 +62,16 @@ class SignedSends:
             self._signatures.note(session.challenge)
 
     def _forget_old_decisions(self) -> None:
-        decided_for = self._accounts.version, self._access.failures
+        decided_for = self._accounts.version, self._access.failed_logins
         if decided_for[0] is not self._decided_for[0] or decided_for[1] != self._decided_for[1]:
             self._decided_for = decided_for
             self._signatures.clear()
 
     def _place(self, session: Session) -> bytes:
-        if self._place_of[0] is not session:
+        if self._last_place[0] is not session:
             place = place_of(host_of(session.peer), encrypted=session.encrypted)
-            self._place_of = session, place
-        return self._place_of[1]
+            self._last_place = session, place
+        return self._last_place[1]
 
 
 def make_signed_sends(
