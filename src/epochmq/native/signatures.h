@@ -23,7 +23,7 @@ typedef struct {
     _Alignas(16) uint8_t bytes[HASH_STATE];
 } hash_state;
 
-/* A user's keys, as far into both HMACs as the keys alone lead: the inner and the outer hash. */
+/* A user's keys: the states of the inner and the outer hash of both HMACs after the padded key. */
 typedef struct {
     hash_state sha1[2], sha256[2];
 } signer;

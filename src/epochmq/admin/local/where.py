@@ -47,10 +47,10 @@ def _of_this_directory() -> str | None:
 
 
 def use_files_of(directory: Path) -> None:
-    """Make the running command a client of the secure cluster of `directory`, with its files.
+    """Let the running command use the authority and the credentials of the cluster in `directory`.
 
-    TLS settings and credentials that the command was given are used instead. An open cluster needs
-    none.
+    A command that was given TLS settings or credentials uses those alone. For an open cluster this
+    does nothing.
     """
     context = click.get_current_context(silent=True)
     if context is None:
