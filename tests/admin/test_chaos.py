@@ -23,7 +23,7 @@ def settle(shell: Shell) -> None:
 def test_paused_resumed_killed_and_started(tmp_path: Path) -> None:
     with shell_in(tmp_path) as shell:
         settle(shell)
-        shell.run("dev", "--detach")
+        shell.run("dev", "--detach", "--no-dashboard")
         code, _, said = shell.run("chaos", "pause", "master")
         assert (code, said.startswith("paused broker (127.0.0.1:")) == (0, True)
         pid = int(said.rpartition("process ")[2].rstrip(")\n"))
@@ -43,7 +43,7 @@ def test_what_there_is_none_of(tmp_path: Path, role: str) -> None:
     with shell_in(tmp_path) as shell:
         settle(shell)
         assert shell.run("chaos", "kill", "master")[0] == 3
-        shell.run("dev", "--detach")
+        shell.run("dev", "--detach", "--no-dashboard")
         code, _, said = shell.run("chaos", "kill", role)
         assert code == 5
         assert "namesrv, broker, master" in said or "there is no controller-leader now" in said

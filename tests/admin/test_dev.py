@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import urllib.request
 from pathlib import Path
 
 from tests.admin.shell import Shell, read_until, shell_in
@@ -49,10 +50,13 @@ def test_detached_twice_status_and_stop(tmp_path: Path) -> None:
         code, out, _ = shell.run("dev", "status", "-o", "json")
         assert code == 0
         rows = [json.loads(line) for line in out.splitlines()]
-        assert [row["state"] for row in rows] == ["running", "running"]
+        assert [row["server"] for row in rows] == ["namesrv", "broker", "dashboard"]
+        assert {row["state"] for row in rows} == {"running"}
+        pages = urllib.request.urlopen(f"http://{rows[2]['address']}/", timeout=10)
+        assert b"EpochMQ" in pages.read()
         os.kill(rows[1]["pid"], signal.SIGKILL)
         assert shell.run("dev", "status")[0] == 4
-        assert shell.run("dev", "stop")[2] == "stopped namesrv\n"
+        assert shell.run("dev", "stop")[2] == "stopped namesrv and dashboard\n"
         assert shell.run("dev", "stop")[2] == "nothing runs in .epochmq\n"
 
 

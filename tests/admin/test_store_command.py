@@ -18,7 +18,7 @@ def test_a_store_in_use_sound_and_damaged(tmp_path: Path) -> None:
     with shell_in(tmp_path) as shell:
         settle(shell)
         store = tmp_path / ".epochmq" / "store"
-        shell.run("dev", "-d")
+        shell.run("dev", "-d", "--no-dashboard")
         shell.run("produce", "t", stdin=b"message\n" * 50)
         code, _, said = shell.run("store", "verify", str(store))
         assert code == 1

@@ -14,6 +14,10 @@ COMMANDS = {
         "epochmq.admin.top.top_command",
         "Watch groups, roles, epochs, replicas and failovers.",
     ),
+    "dashboard": (
+        "epochmq.admin.dashboard.dashboard_command",
+        "Serve web pages about clusters.",
+    ),
     "produce": ("epochmq.admin.produce", "Send lines or JSON to a topic."),
     "consume": ("epochmq.admin.consume", "Print the messages of a topic."),
     "topic": ("epochmq.admin.nouns.noun_topic", "Create, list, show, change and delete topics."),
@@ -43,7 +47,17 @@ SECTIONS = {
     "Try it": ("dev", "demo", "chaos"),
     "Messages": ("produce", "consume"),
     "Data": ("pipeline", "lake"),
-    "Administration": ("topic", "group", "message", "user", "acl", "cluster", "top", "mqadmin"),
+    "Administration": (
+        "topic",
+        "group",
+        "message",
+        "user",
+        "acl",
+        "cluster",
+        "top",
+        "dashboard",
+        "mqadmin",
+    ),
     "Servers": ("namesrv", "broker", "container", "controller", "relay", "certs", "store"),
 }
 EPILOG = """\b

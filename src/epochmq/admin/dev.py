@@ -7,6 +7,7 @@ import click
 from epochmq.admin.local.where import DEV_DIRECTORY
 from epochmq.admin.shared import exits
 from epochmq.admin.shared.output import note, output_option, show
+from epochmq.base.errors import UsageError
 
 REPLICAS_MAX = 9
 GROUPS_MAX = 9
@@ -45,6 +46,11 @@ dir_option = click.option(
     help="With TLS, users and policies: only signed requests are served. The password of the first"
     " user is printed once.",
 )
+@click.option(
+    "--dashboard/--no-dashboard",
+    default=None,
+    help="Serve web pages about the cluster.  [default: if their packages are installed]",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -54,6 +60,7 @@ def command(
     acting_master: bool,
     groups: int | None,
     secure: bool,
+    dashboard: bool | None,
 ) -> None:
     """Start a name server and a broker as processes of their own; Ctrl-C stops all.
 
@@ -70,19 +77,30 @@ def command(
     if acting_master:
         if replicas == 1:
             raise click.UsageError("--acting-master needs at least 2 replicas")
-        ctx.exit(_run(ctx.obj, detach, replicas or 2, groups or 2, secure))
-    ctx.exit(_run(ctx.obj, detach, replicas, 0, secure))
+        replicas, groups = replicas or 2, groups or 2
+    ctx.exit(_run(ctx.obj, detach, replicas, groups or 0, secure, dashboard))
 
 
-def _run(directory: Path, detach: bool, replicas: int | None, groups: int, secure: bool) -> int:
+def _run(
+    directory: Path,
+    detach: bool,
+    replicas: int | None,
+    groups: int,
+    secure: bool,
+    dashboard: bool | None,
+) -> int:
     from epochmq.admin.local.config_files import PortBlock
     from epochmq.admin.local.foreground import how_to, watch
-    from epochmq.admin.local.local_cluster import LocalCluster
+    from epochmq.admin.local.local_cluster import LocalCluster, has_dashboard_packages
     from epochmq.admin.local.secure_files import ADMIN, CREDENTIALS
 
+    if dashboard and not has_dashboard_packages():
+        raise UsageError("the dashboard needs more packages: pip install 'epochmq[dashboard]'")
+    if dashboard is None:
+        dashboard = has_dashboard_packages()
     cluster = LocalCluster(directory)
     wanted = PortBlock(replicas=replicas, acting_groups=groups) if replicas else None
-    started = cluster.start(wanted, secure=secure)
+    started = cluster.start(wanted, secure=secure, dashboard=dashboard)
     if started.moved_from:
         note(f"this cluster was in {started.moved_from}: its *.properties name {directory} now")
     for line in started.choice.taken if started.choice else ():

@@ -11,16 +11,23 @@ KEYS_MAX = 10_000
 
 
 class FailedLogins:
-    """Counts failures by user name and address. All times are monotonic ms."""
+    """Counts failures by user name and address. All times are monotonic ms.
 
-    def __init__(self) -> None:
+    Args:
+        free_failures: failures before further requests are refused unseen.
+        block_ms: time for which they are refused.
+    """
+
+    def __init__(self, free_failures: int = FREE_FAILURES, block_ms: int = BLOCK_MS) -> None:
+        self._free_failures = free_failures
+        self._block_ms = block_ms
         self._failures: OrderedDict[tuple[str, str], tuple[int, int]] = OrderedDict()
         """(number of failures, time of the last one), the longest unused first."""
 
     def is_blocked(self, name: str, address: str, now: int) -> bool:
         """Return whether requests of `name` from `address` are refused without a check."""
         count, last = self._failures.get((name, address), (0, 0))
-        return count >= FREE_FAILURES and now - last < BLOCK_MS
+        return count >= self._free_failures and now - last < self._block_ms
 
     def failed(self, name: str, address: str, now: int) -> None:
         """Count a failure."""

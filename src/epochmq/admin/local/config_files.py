@@ -140,6 +140,8 @@ def _holder(port: int) -> str:
 NAMESRV = "namesrv.properties"
 BROKER = "broker.properties"
 RELAY = "relay.properties"
+DASHBOARD = "dashboard"
+DASHBOARD_PORT = 8082
 SUFFIX = ".properties"
 KV_PATH = "kvConfigPath"
 KV_FILE = "namesrv/kvConfig.json"
@@ -176,6 +178,14 @@ relayGroups={relay_groups}
 bindAddress={host}
 namesrvAddr={host}:{ports.namesrv}
 """
+
+_DASHBOARD_TEXT = """\
+# The dashboard of this directory's cluster. Yours to edit: it is not written again,
+# except for the ports when they are taken. All options: epochmq dashboard --help-options
+listenPort={port}
+bindAddress={host}
+namesrvAddr={host}:{namesrv}
+{data_dir}"""
 
 _BROKER_TEXT = """\
 # A broker of this directory's cluster. Yours to edit: it is not written again,
@@ -265,6 +275,40 @@ def write_missing(directory: Path, ports: PortBlock) -> None:
             path.write_text(text)
 
 
+def write_dashboard(directory: Path) -> None:
+    """Write the file of the dashboard if there is none, with a free port.
+
+    Raises `PortInUse` when no port near the usual one is free.
+    """
+    path = directory / f"{DASHBOARD}{SUFFIX}"
+    if path.exists():
+        return
+    data_dir = format_properties([("dataDir", str(directory / DASHBOARD))])
+    port, namesrv = free_port(DASHBOARD_PORT), read_ports(directory).namesrv
+    path.write_text(
+        _DASHBOARD_TEXT.format(port=port, host=HOST, namesrv=namesrv, data_dir=data_dir)
+    )
+
+
+def move_dashboard(directory: Path) -> None:
+    """Let a dashboard that does not run use a free port, and the name server of its cluster."""
+    path = directory / f"{DASHBOARD}{SUFFIX}"
+    port = free_port(_Numbers(path).get("listenPort", DASHBOARD_PORT))
+    namesrv = f"{HOST}:{read_ports(directory).namesrv}"
+    _replace(path, {"listenPort": str(port), "namesrvAddr": namesrv})
+
+
+def free_port(wanted: int) -> int:
+    """Return `wanted`, or the first port above it that is free.
+
+    Raises `PortInUse` when a hundred ports are taken.
+    """
+    for port in range(wanted, min(wanted + TRIES, 1 << 16)):
+        if is_free(port):
+            return port
+    raise PortInUse(f"no free port above {wanted}: {_holder(wanted)}")
+
+
 def _broker_names(ports: PortBlock) -> list[str]:
     """Return the names of the brokers' files, in the order of their ports."""
     if ports.acting_groups:
@@ -311,7 +355,7 @@ def _peers(ports: PortBlock) -> str:
 def names(directory: Path) -> tuple[str, ...]:
     """Return the servers that have a file in `directory`, in the order of their start."""
     found = {path.name.removesuffix(SUFFIX) for path in directory.glob(f"*{SUFFIX}")}
-    kinds = ("namesrv", "controller", "relay", "broker")
+    kinds = ("namesrv", "controller", "relay", "broker", DASHBOARD)
     order = [name for kind in kinds for name in sorted(found) if kind_of(name) == kind]
     return tuple(order)
 
@@ -328,6 +372,8 @@ def address_of(directory: Path, name: str) -> str:
         return values.own_peer()
     if kind_of(name) == "relay":
         return f"{HOST}:{values.last_port('relayGroups')}"
+    if name == DASHBOARD:
+        return f"{HOST}:{values.get('listenPort', DASHBOARD_PORT)}"
     usual = PortBlock()
     return f"{HOST}:{values.get('listenPort', getattr(usual, kind_of(name)))}"
 

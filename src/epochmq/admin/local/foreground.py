@@ -33,6 +33,8 @@ def how_to(cluster: LocalCluster) -> str:
     for title, parts in kinds:
         several = len(parts) > 1
         lines.append((title + "s" * several, " ".join(part.address for part in parts)))
+    if cluster.dashboard is not None:
+        lines.append(("dashboard", f"http://{cluster.dashboard.address}/"))
     lines.append(("files", str(cluster.directory)))
     if is_secure(cluster.directory):
         variables = environment(cluster.directory)
@@ -74,7 +76,7 @@ async def _until_stop(cluster: LocalCluster, stop: StopSignal, draw: object) -> 
         if cluster.is_given_up:
             return exits.OK
         one_of_each = len(cluster.brokers) == 1  # one of several may have been killed on purpose
-        if one_of_each and any(part.pid is None for part in cluster.parts()):
+        if one_of_each and any(part.pid is None for part in cluster.servers()):
             failed = await asyncio.to_thread(cluster.failed)
             for name in failed:
                 note(f"epochmq: the {name} ended: {cluster.last_words(name)}")

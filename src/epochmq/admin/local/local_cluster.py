@@ -13,9 +13,12 @@ logs/  store/, store-0/ or store-a-0/ ...  controller-0/ ...  namesrv/
 import asyncio
 import contextlib
 import fcntl
+import importlib.util
 import json
 import os
+import socket
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +71,21 @@ async def all_copied(namesrv: str, brokers: Iterable[str]) -> bool:
     return True
 
 
+def is_listening(address: str) -> bool:
+    """Return whether something accepts connections at "host:port"."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def has_dashboard_packages() -> bool:
+    """Return whether the packages of the extra `dashboard` are installed."""
+    return all(importlib.util.find_spec(name) is not None for name in ("starlette", "uvicorn"))
+
+
 # Local cluster -------------------------------------------------------------------------------
 
 
@@ -75,6 +93,7 @@ READY_S = 30.0
 _POLL_S = 0.02
 NAMESRV = "namesrv"
 _ALONE = ("namesrv", "broker")
+_DASHBOARD_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +139,10 @@ class LocalCluster:
     @property
     def names(self) -> tuple[str, ...]:
         """All servers of the cluster, in the order of their start."""
-        return config_files.names(self.directory) or _ALONE
+        found = config_files.names(self.directory)
+        if not has_dashboard_packages():
+            found = tuple(name for name in found if name != config_files.DASHBOARD)
+        return found or _ALONE
 
     @property
     def brokers(self) -> list[LocalServer]:
@@ -137,6 +159,11 @@ class LocalCluster:
         """The relay; empty where no master is elected."""
         return [part for part in self.parts() if config_files.kind_of(part.name) == "relay"]
 
+    @property
+    def dashboard(self) -> LocalServer | None:
+        """The dashboard, if this cluster has one."""
+        return next((each for each in self.parts() if each.name == config_files.DASHBOARD), None)
+
     def parts(self) -> list[LocalServer]:
         """Return the current state of all servers."""
         return [
@@ -149,13 +176,20 @@ class LocalCluster:
             for name in self.names
         ]
 
+    def servers(self) -> list[LocalServer]:
+        """Return the state of all without which the cluster is not complete: not the dashboard."""
+        return [part for part in self.parts() if part.name != config_files.DASHBOARD]
+
     def log(self, name: str) -> Path:
         return self.directory / "logs" / f"{name}.log"
 
-    def start(self, wanted: PortBlock | None = None, *, secure: bool = False) -> Started:
+    def start(
+        self, wanted: PortBlock | None = None, *, secure: bool = False, dashboard: bool = False
+    ) -> Started:
         """Start the servers that do not run, on the ports of their files, else near `wanted`.
 
-        With `secure` a new cluster gets certificates and users.
+        With `secure` a new cluster gets certificates and users. With `dashboard` the dashboard is
+        started as well.
 
         Raises `EnvironmentFault` with the last log line of a server that fails to start.
         """
@@ -164,19 +198,21 @@ class LocalCluster:
             self._check_replicas(wanted)
             self._check_security(secure)
             choice = moved_from = password = None
-            if all(part.pid is None for part in self.parts()):
+            if all(part.pid is None for part in self.servers()):
                 moved_from = config_files.follow_move(self.directory)
                 is_new = not config_files.names(self.directory)
                 choice = self._choose_ports(wanted or PortBlock())
                 if is_new and secure:
                     password = self._make_secure()
-            missing = [part.name for part in self.parts() if part.pid is None]
+            missing = [part.name for part in self.servers() if part.pid is None]
             try:
                 for name in missing:
                     self._start(name)
                 if missing:
                     with secure_files.as_admin(self.directory):
                         asyncio.run(self._wait_ready())
+                if dashboard and (self.dashboard is None or self.dashboard.pid is None):
+                    self._start_dashboard()
             except BaseException:
                 self._stop(missing)
                 raise
@@ -206,7 +242,7 @@ class LocalCluster:
     def failed(self) -> list[str]:
         """Return servers that ended unexpectedly; waits while another process stops the cluster."""
         with self._locked():
-            dead = [part.name for part in self.parts() if part.pid is None]
+            dead = [part.name for part in self.servers() if part.pid is None]
             return [] if self.is_given_up else dead
 
     def last_words(self, name: str) -> str:
@@ -271,13 +307,37 @@ class LocalCluster:
         config = self.directory / f"{name}.properties"
         kind = config_files.kind_of(name)
         argv = [sys.executable, "-m", "epochmq", kind, "-c", str(config)]
-        processes.start(argv, self.log(name), self._pid_file(name))
+        is_user = kind == config_files.DASHBOARD and secure_files.is_secure(self.directory)
+        env = secure_files.environment(self.directory) if is_user else None
+        processes.start(argv, self.log(name), self._pid_file(name), env)
+
+    def _start_dashboard(self) -> None:
+        """Start the dashboard and wait until it listens.
+
+        Another process may use its port between the choice and the start: then another port is
+        tried.
+
+        Raises `EnvironmentFault` with the last log line of a dashboard that fails to start.
+        """
+        config_files.write_dashboard(self.directory)
+        for _ in range(_DASHBOARD_TRIES):
+            config_files.move_dashboard(self.directory)
+            self._start(config_files.DASHBOARD)
+            deadline = time.monotonic() + READY_S
+            while (part := self.dashboard) is not None and part.pid is not None:
+                if is_listening(part.address):
+                    return
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(_POLL_S)
+        raise EnvironmentFault(self._why_not(config_files.DASHBOARD))
 
     def _stop(self, names: list[str]) -> None:
-        """Stop the relay, then brokers, controllers and the name server; servers of one kind
-        concurrently.
+        """Stop dashboard and relay, then brokers, controllers and the name server.
+
+        Servers of one kind stop concurrently.
         """
-        for kind in ("relay", "broker", "controller", "namesrv"):
+        for kind in (config_files.DASHBOARD, "relay", "broker", "controller", "namesrv"):
             mine = [name for name in names if config_files.kind_of(name) == kind]
             found = (processes.running(self._pid_file(name)) for name in mine)
             processes.stop_all([pid for pid in found if pid is not None])
@@ -291,11 +351,11 @@ class LocalCluster:
         deadline = loop.time() + READY_S
         wanted = self.ports.brokers
         while not await self._is_ready(wanted):
-            for part in self.parts():
+            for part in self.servers():
                 if part.pid is None:
                     raise EnvironmentFault(self._why_not(part.name))
             if loop.time() > deadline:
-                last = self.log(self.names[-1])
+                last = self.log(self.servers()[-1].name)
                 raise EnvironmentFault(
                     f"the cluster is not ready after {READY_S:.0f} s; see {last}"
                 )

@@ -12,7 +12,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 STOP_S = 20.0
@@ -21,8 +21,13 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 """Children of this process; they stay zombies until they are polled."""
 
 
-def start(argv: Sequence[str], log: Path, pid_file: Path) -> int:
-    """Start `argv` in a new session, with output appended to `log`; returns the process id."""
+def start(
+    argv: Sequence[str], log: Path, pid_file: Path, env: Mapping[str, str] | None = None
+) -> int:
+    """Start `argv` in a new session, with output appended to `log`; returns the process id.
+
+    `env` are environment variables besides those of this process.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         child = subprocess.Popen(
@@ -30,6 +35,7 @@ def start(argv: Sequence[str], log: Path, pid_file: Path) -> int:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            env={**os.environ, **(env or {})},
             start_new_session=True,  # Ctrl-C reaches the command only
         )
     _children[child.pid] = child

@@ -15,7 +15,7 @@ async def find(cluster: LocalCluster, role: str) -> list[LocalServer]:
 
     Raises `NotFound`, with the possible names, when there is none.
     """
-    parts = cluster.parts()
+    parts = cluster.servers()
     by_name = {part.name: part for part in parts}
     if role == "all":
         return parts

@@ -4,7 +4,7 @@ import asyncio
 import heapq
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 from epochmq.admin.messages.position import PositionKind, StartPosition
 from epochmq.base.errors import NotReachable
@@ -71,7 +71,7 @@ class PulledSpan:
 
 async def merged(
     consumer: PullConsumer, spans: Sequence[PulledSpan], expression: str | Sql
-) -> AsyncIterator[StoredMessage]:
+) -> AsyncGenerator[StoredMessage]:
     """Yield all messages of `spans` by store time."""
     tasks = [asyncio.create_task(span.fill(consumer, expression)) for span in spans]
     try:

@@ -77,7 +77,7 @@ def command(
     from epochmq.spark.jobs.dlq import Dlq, dlq
     from epochmq.spark.jobs.dlq_causes import BY, Pick, parse_where
 
-    pick = Pick(parse_where(where), frozenset(ids), since, until)
+    pick = Pick(parse_where(where), frozenset(ids), since=since, until=until)
     job = Dlq(namesrv, checked_group(group), by or BY, pick, origins, redrive, ledger, rate)
     with progress("sending") as bar:
         report = dlq(job, dry_run=dry_run, progress=bar)

@@ -41,6 +41,7 @@ _EXTRAS = {
     "spark,lake,typed": "fastavro google",
     "compression": "lz4 zstandard",
     "auth": "cryptography yaml",
+    "dashboard": "starlette uvicorn",
 }
 """By module: the extra of the distribution that installs it."""
 

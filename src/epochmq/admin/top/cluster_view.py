@@ -1,6 +1,10 @@
 """The state of a cluster at one moment, and the changes between two states, as values."""
 
+from collections import deque
 from dataclasses import dataclass, field
+
+EVENTS_MAX = 1_000
+"""Events that a timeline keeps; the oldest are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,10 @@ class ReplicaView:
     backlog: int | None = None
     """Messages that it has to move to masters of other groups; None when it does not report
     that.
+    """
+    has_confirmed: bool = False
+    """Whether messages of its last epoch are acknowledged; False for RocketMQ's brokers, which do
+    not report that.
     """
 
 
@@ -66,17 +74,24 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """One line of the timeline."""
+    """One line of the timeline; `group` is empty when it is about the controllers."""
 
     wall_ms: int
     text: str
+    group: str = ""
+
+    def row(self) -> dict[str, object]:
+        """Return the event for JSON."""
+        return {"wall_ms": self.wall_ms, "group": self.group, "event": self.text}
 
 
 @dataclass(slots=True)
 class TopTimeline:
     """The changes since `top` started; those of one moment are in the order of the groups."""
 
-    events: list[TimelineEvent] = field(default_factory=list)
+    events: deque[TimelineEvent] = field(default_factory=lambda: deque(maxlen=EVENTS_MAX))
+    count: int = 0
+    """The number of all events, with those that were dropped."""
     _last: ClusterView | None = None
 
     def compare_view(self, view: ClusterView) -> None:
@@ -84,14 +99,15 @@ class TopTimeline:
         last, self._last = self._last, view
         if last is None:
             return
-        texts = []
+        found = []
         if view.controller_leader != last.controller_leader:
-            texts.append(f"controllers: leader {_arrow(last, view)}")
+            found.append(("", f"controllers: leader {_arrow(last, view)}"))
         before = {group.name: group for group in last.groups}
         for group in view.groups:
             if group.name in before:
-                texts += _changes(before[group.name], group)
-        self.events += [TimelineEvent(view.wall_ms, text) for text in texts]
+                found += [(group.name, text) for text in _changes(before[group.name], group)]
+        self.events += [TimelineEvent(view.wall_ms, text, group) for group, text in found]
+        self.count += len(found)
 
 
 def _arrow(last: ClusterView, view: ClusterView) -> str:

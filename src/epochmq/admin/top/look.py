@@ -12,6 +12,8 @@ from epochmq.model.topic import BrokerData
 from epochmq.wire.bodies.controller_bodies import ReplicasInfo
 
 CONTROLLER_ADDR = "controllerAddr"
+MEASURE_S = 1.0
+"""Time for the figures of one broker: a broker that is paused must not delay the others."""
 
 
 class Looker:
@@ -31,7 +33,9 @@ class Looker:
         if not self._controllers:
             self._controllers = await self._ask_brokers(brokers.values())
         leader, states = await self._states(brokers)
-        groups = [await self._group(name, data, states) for name, data in brokers.items()]
+        groups = await asyncio.gather(
+            *(self._group(name, data, states) for name, data in brokers.items())
+        )
         return ClusterView(wall, leader, tuple(self._controllers), tuple(groups))
 
     async def _ask_brokers(self, groups: Iterable[BrokerData]) -> list[str]:
@@ -93,8 +97,9 @@ class Looker:
         It is alive if it answers: name servers list a broker for some time after it stopped.
         """
         try:
-            figures = await self._admin.runtime_info(replica.address)
-        except EpochError:
+            async with asyncio.timeout(MEASURE_S):
+                figures = await self._admin.runtime_info(replica.address)
+        except (EpochError, TimeoutError):
             return dataclasses.replace(replica, alive=False)
         acting = figures.get("epochmqRole") == "ACTING_MASTER"
         return dataclasses.replace(
@@ -113,18 +118,16 @@ class Looker:
         if not replica.alive:
             return replica
         try:
-            epochs = await self._admin.broker_epochs(replica.address)
-        except EpochError:
+            async with asyncio.timeout(MEASURE_S):
+                epochs = await self._admin.broker_epochs(replica.address)
+        except (EpochError, TimeoutError):
             return replica
-        last = epochs.epoch_list[-1].epoch if epochs.epoch_list else None
-        return ReplicaView(
-            replica.address,
-            replica.broker_id,
-            replica.alive,
-            replica.in_sync,
-            replica.is_master,
-            epochs.max_offset,
-            last,
+        last = epochs.epoch_list[-1] if epochs.epoch_list else None
+        return dataclasses.replace(
+            replica,
+            max_offset=epochs.max_offset,
+            epoch=last.epoch if last is not None else None,
+            has_confirmed=last is not None and epochs.confirm_offset > last.start_offset,
         )
 
 

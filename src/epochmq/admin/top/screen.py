@@ -55,7 +55,7 @@ def draw(view: ClusterView, timeline: TopTimeline) -> "RenderableType":
         return Text(f"{_clock(view.wall_ms)}  {view.problem}", style="bold red")
     parts: list[RenderableType] = [Text(_head(view))]
     parts += [_table(group) for group in view.groups]
-    parts += [Text(_line(event)) for event in timeline.events[-EVENTS_SHOWN:]]
+    parts += [Text(_line(event)) for event in list(timeline.events)[-EVENTS_SHOWN:]]
     return Lines(*parts)
 
 

@@ -82,7 +82,8 @@ async def _follow(looker: "Looker", interval: float, output: str) -> None:
         click.echo("watching; changes are told as they happen")
     while True:
         timeline.compare_view(await looker.look())
-        events, timeline.events = timeline.events, []
+        events = list(timeline.events)
+        timeline.events.clear()
         for event in events:
             if output == JSON:
                 print_json({"wall_ms": event.wall_ms, "event": event.text})

@@ -145,6 +145,7 @@ def handle_epochs(node: BrokerContext, command: Command, session: Session, now: 
             broker_id=node.group_position.own_id,
             epoch_list=node.replica.epochs(),
             max_offset=node.store.pointers.appended,
+            confirm_offset=node.store.pointers.confirmed,
         )
     )
 

@@ -153,6 +153,8 @@ class Pick:
 
     where: tuple[tuple[str, str], ...] = ()
     ids: frozenset[str] = frozenset()
+    places: frozenset[str] = frozenset()
+    """As `Dead.place`; empty for all."""
     since: int = 0
     until: int = 0
 
@@ -163,6 +165,8 @@ class Pick:
     def matches(self, dead: Dead) -> bool:
         """Return whether the letter matches."""
         if self.ids and dead.msg_id not in self.ids:
+            return False
+        if self.places and dead.place not in self.places:
             return False
         if dead.stored_ms < self.since or (self.until and dead.stored_ms >= self.until):
             return False

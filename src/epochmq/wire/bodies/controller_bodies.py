@@ -32,6 +32,10 @@ class EpochEntryCache(Body):
     broker_id: int = 0
     epoch_list: list[EpochEntryBody] = []
     max_offset: int = 0
+    confirm_offset: int = -1
+    """End of what readers see and sends are acknowledged for; -1 from RocketMQ's brokers, which do
+    not report it.
+    """
 
 
 class ElectMasterBody(Body):

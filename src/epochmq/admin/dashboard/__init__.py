@@ -1,0 +1,1 @@
+"""`epochmq dashboard`: web pages about clusters, for a browser."""
