@@ -45,6 +45,7 @@ static: setup
 	run $(PY) -m mypy; \
 	run $(PY) scripts/tidy.py; \
 	run $(PY) scripts/options_doc.py --check; \
+	run $(PY) scripts/events_doc.py --check; \
 	exit $$status
 
 # Files as tests/conftest.py orders them, the long ones first.
@@ -84,6 +85,7 @@ fix: setup ## apply formatting and safe lint fixes, build documents, tighten the
 	$(PY) -m ruff check --fix --quiet . || true
 	$(PY) -m ruff format --quiet .
 	$(PY) scripts/options_doc.py
+	$(PY) scripts/events_doc.py
 	$(PY) scripts/tidy.py --tighten
 
 bench: setup ## measure throughput and latency beside peers; see docs/benchmarks.md

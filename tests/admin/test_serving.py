@@ -38,6 +38,7 @@ def flags(**given: object) -> Flags:
         "help_options": False,
         "log_level": None,
         "log_file": None,
+        "log_format": None,
         "uvloop": None,
         "output": "table",
     }

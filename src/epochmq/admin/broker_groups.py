@@ -38,6 +38,7 @@ _PATHS = (
     "storePathEpochFile",
     "storePathBrokerIdentity",
     "auditLogFile",
+    "logFile",
 )
 """Options with paths that a configuration may set beside storePathRootDir."""
 
@@ -124,13 +125,15 @@ class GroupSupervisor:
         """Run until `stop`, or until a group cannot be started; then stop all."""
         running = [asyncio.create_task(self._run(group, stop)) for group in self.groups]
         try:
-            log.info("stopping: %s", await stop.wait())
+            log.info("stopping: %(reason)s", {"reason": await stop.wait()})
         finally:
             for group in self.groups:
                 _signal(group, signal.SIGTERM)
             _, late = await asyncio.wait(running, timeout=KILL_S)
             for group in self.groups if late else ():
-                log.error("group %d does not stop; its process is killed", group.number)
+                log.error(
+                    "group %(group)d does not stop; its process is killed", {"group": group.number}
+                )
                 _signal(group, signal.SIGKILL)
             await asyncio.wait(running)
 
@@ -161,10 +164,8 @@ class GroupSupervisor:
             pause_ms = backoff_ms(failures, RESTART_MS, RESTART_MS_MAX)
             failures += 1
             log.error(
-                "group %d ended with code %d; it is started again in %d ms",
-                group.number,
-                code,
-                pause_ms,
+                "group %(group)d ended with code %(code)d; it is started again in %(pause_ms)d ms",
+                {"group": group.number, "code": code, "pause_ms": pause_ms},
             )
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_ms / 1_000):

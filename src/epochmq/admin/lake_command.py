@@ -5,8 +5,8 @@ import logging
 import click
 
 from epochmq.admin.local.where import namesrv_option
-from epochmq.admin.serving import LEVELS
 from epochmq.admin.shared.asking import chosen_connection
+from epochmq.runtime.server_log_options import LEVELS
 
 
 @click.command()

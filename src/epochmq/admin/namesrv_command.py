@@ -81,6 +81,10 @@ class _Both:
         return self.namesrv.log_file
 
     @property
+    def log_format(self) -> str:
+        return self.namesrv.log_format
+
+    @property
     def audit_log_file(self) -> str:
         return self.namesrv.audit_log_file
 

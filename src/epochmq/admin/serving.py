@@ -19,12 +19,12 @@ from epochmq.base.java_properties import format_properties, parse_properties
 from epochmq.base.options import describe, render_properties
 from epochmq.runtime.logging_setup import configure, configure_part, report_crashes, tell_files
 from epochmq.runtime.metrics_options import MetricsOptions, is_enabled
+from epochmq.runtime.server_log_options import JSON, LEVELS, TEXT
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-LEVELS = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +38,7 @@ class Flags:
     help_options: bool
     log_level: str | None
     log_file: str | None
+    log_format: str | None
     uvloop: bool | None
     output: str
 
@@ -67,6 +68,7 @@ def server_options(command: F) -> F:
             click.option("--help-options", is_flag=True, help="Explain all options and exit."),
             click.option("--log-level", type=click.Choice(LEVELS), help="[default: info]"),
             click.option("--log-file", metavar="FILE", help="Log file, in addition to stderr."),
+            click.option("--log-format", type=click.Choice((TEXT, JSON)), help="[default: text]"),
             click.option(
                 "--uvloop/--no-uvloop",
                 default=None,
@@ -165,8 +167,9 @@ def load(loader: Callable[..., T], properties: Mapping[str, str], flags: Flags) 
 def _set_up_log(options: object, flags: Flags) -> None:
     level = flags.log_level or _option(options, "log_level") or "info"
     file = flags.log_file or _option(options, "log_file") or None
+    format = flags.log_format or _option(options, "log_format") or TEXT
     try:
-        configure(level, file)
+        configure(level, file, format)
         report_crashes(file)
     except OSError as error:
         option = "--log-file" if flags.log_file else "option 'logFile'"

@@ -32,9 +32,17 @@ class AuditLog:
         self, request: str, peer: str, user: str, resources: Iterable[str], problem: str
     ) -> None:
         """Write a line about a change; an empty `problem` means that it was accepted."""
-        text = "user=%s from=%s request=%s on=%s result=%s"
-        result = f"refused: {_short(problem)}" if problem else "accepted"
-        log.info(text, _short(user), peer, request, _short(",".join(resources)) or "-", result)
+        log.info(
+            "user=%(user)s from=%(peer)s request=%(request)s on=%(resources)s result=%(result)s",
+            {
+                "user": _short(user),
+                "peer": peer,
+                "request": request,
+                "resources": _short(",".join(resources)) or "-",
+                "result": f"refused: {_short(problem)}" if problem else "accepted",
+            },
+            extra={"event": "audit_change"},
+        )
 
     def run(
         self,
@@ -58,9 +66,18 @@ class AuditLog:
         """Write a line about a request that access control refused; `now` is monotonic ms."""
         left_out = self._throttle.left_out(f"{host_of(peer)} {error.reason}", now)
         if left_out is not None:
-            text = "user=%s from=%s request=%s result=denied: %s%s"
-            reason, more = _short(error.reason), also_left_out(left_out)
-            log.warning(text, _short(error.user), peer, request, reason, more)
+            log.warning(
+                "user=%(user)s from=%(peer)s request=%(request)s result=denied: %(reason)s"
+                "%(left_out)s",
+                {
+                    "user": _short(error.user),
+                    "peer": peer,
+                    "request": request,
+                    "reason": _short(error.reason),
+                    "left_out": also_left_out(left_out),
+                },
+                extra={"event": "audit_refusal"},
+            )
 
 
 def _short(text: str) -> str:

@@ -33,11 +33,9 @@ class Agreed:
             self._set(UNCLEAN, own)
         elif agreed != own:
             log.warning(
-                "%s is %s for all controllers, whatever this one's file says (%s); change it by "
-                "updateControllerConfig",
-                UNCLEAN,
-                agreed,
-                own,
+                "%(option)s is %(agreed)s for all controllers, whatever this one's file says"
+                " (%(own)s); change it by updateControllerConfig",
+                {"option": UNCLEAN, "agreed": agreed, "own": own},
             )
         if context.agreed_lease_ms < context.times.lease_ms:
             self._set(LEASE, str(context.times.lease_ms))

@@ -111,7 +111,10 @@ class ControllerCore:
         if now >= self._next_expiry:
             self._next_expiry = now + self.context.options.scan_not_active_broker_interval
             for live in self.context.live.expire(now, self.context.leader_since or 0):
-                log.info("broker %d of group %s is silent: dropped", live.id, live.key)
+                log.info(
+                    "broker %(broker_id)d of group %(group)s is silent: dropped",
+                    {"broker_id": live.id, "group": live.key},
+                )
 
     # Events of Raft ---------------------------------------------------------------------------
 
@@ -308,5 +311,5 @@ def _failure(error: Exception, request: Command) -> Reply:
         return Reply(ResponseCode.SYSTEM_ERROR, str(error))
     if isinstance(error, OurBug):
         raise error
-    log.error("handling of %r failed", request, exc_info=error)
+    log.error("handling of %(request)r failed", {"request": request}, exc_info=error)
     return Reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

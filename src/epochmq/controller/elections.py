@@ -190,10 +190,9 @@ class Elections:
         if has_data:
             if group.adopted and not self._all_there(group, live):
                 log.warning(
-                    "group %s of cluster %s was known once, and not all of its brokers are back: "
-                    "start them, or choose a master by hand (electMaster)",
-                    group.name,
-                    key[0],
+                    "group %(group)s of cluster %(cluster)s was known once, and not all of its"
+                    " brokers are back: start them, or choose a master by hand (electMaster)",
+                    {"group": group.name, "cluster": key[0]},
                 )
                 return self._conclude(group, None)
         elif asker in live:
@@ -239,12 +238,15 @@ class Elections:
         )
         if choice.unclean:
             log.error(
-                "UNCLEAN election in group %s of cluster %s: broker %d becomes master from outside "
-                "the sync-state set %s; what it does not hold is lost",
-                group.name,
-                group.cluster,
-                choice.master,
-                group.members,
+                "UNCLEAN election in group %(group)s of cluster %(cluster)s: broker %(master)d"
+                " becomes master from outside the sync-state set %(members)s; what it does not"
+                " hold is lost",
+                {
+                    "group": group.name,
+                    "cluster": group.cluster,
+                    "master": choice.master,
+                    "members": group.members,
+                },
             )
         self._in_flight.add(key)
         self._note_death(group)
@@ -267,12 +269,15 @@ class Elections:
                 if live is not None:
                     live.resigned = False
                 log.info(
-                    "group %s of cluster %s: broker %d is master of epoch %d, set %s",
-                    group.name,
-                    group.cluster,
-                    group.master,
-                    group.epoch,
-                    group.members,
+                    "group %(group)s of cluster %(cluster)s: broker %(master)d is master of epoch"
+                    " %(epoch)d, set %(members)s",
+                    {
+                        "group": group.name,
+                        "cluster": group.cluster,
+                        "master": group.master,
+                        "epoch": group.epoch,
+                        "members": group.members,
+                    },
                 )
                 self._context.timeline.elected(group, self._context.now)
                 self._notices.announce(group)

@@ -9,6 +9,7 @@ from epochmq.base.errors import ConfigError
 from epochmq.base.options import PATH, load, option
 from epochmq.controller.peer_list import PeerList
 from epochmq.runtime.metrics_options import MetricsOptions, metrics_problems
+from epochmq.runtime.server_log_options import ServerLogOptions
 from epochmq.runtime.tls import TlsOptions
 
 IGNORED = frozenset(
@@ -55,7 +56,7 @@ KEPT_BACK = frozenset({"configBlackList", "configStorePath", "rocketmqHome"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class ControllerOptions(TlsOptions, ServerAuthKeys, MetricsOptions):
+class ControllerOptions(TlsOptions, ServerAuthKeys, MetricsOptions, ServerLogOptions):
     """All options; those that may change at runtime are marked mutable."""
 
     controller_d_leger_group: str = option(
@@ -184,10 +185,6 @@ class ControllerOptions(TlsOptions, ServerAuthKeys, MetricsOptions):
         120, "A connection silent for this long is closed.", low=1, high=86_400, unit="s"
     )
     use_uvloop: bool = option(True, "Run on uvloop where it is installed.")
-    log_level: str = option(
-        "info", "What is logged.", choices=("debug", "info", "warning", "error")
-    )
-    log_file: str = option("", "Log to this file too, rotated; empty for stderr only.", unit=PATH)
 
     @property
     def changes_path(self) -> str:

@@ -90,15 +90,18 @@ class GroupWatch:
         self._confirmed = raft.confirmed
         if not raft.confirmed:
             log.warning(
-                "controller %s has an empty directory (%s), so it has no vote and waits: for a"
-                " leader of the group to confirm it, if it lost its disk; for all of %s to be up"
-                " with empty directories, if the group is new%s",
-                self._own_id,
-                options.controller_store_path,
-                ", ".join(sorted(self._addresses)),
-                ""
-                if options.controller_bootstrap
-                else "; then start one of them with --bootstrap (controllerBootstrap=true)",
+                "controller %(controller)s has an empty directory (%(controller_store_path)s), so"
+                " it has no vote and waits: for a leader of the group to confirm it, if it lost"
+                " its disk; for all of %(addresses)s to be up with empty directories, if the group"
+                " is new%(controller_bootstrap)s",
+                {
+                    "controller": self._own_id,
+                    "controller_store_path": options.controller_store_path,
+                    "addresses": ", ".join(sorted(self._addresses)),
+                    "controller_bootstrap": ""
+                    if options.controller_bootstrap
+                    else "; then start one of them with --bootstrap (controllerBootstrap=true)",
+                },
             )
 
     def look(self, raft: RaftNode) -> None:
@@ -108,28 +111,39 @@ class GroupWatch:
             self._tell_leader(raft)
         if raft.confirmed != self._confirmed:
             self._confirmed = raft.confirmed
-            log.info("controller %s is confirmed as a member of the group", self._own_id)
+            log.info(
+                "controller %(controller)s is confirmed as a member of the group",
+                {"controller": self._own_id},
+            )
         if raft.members is not self._members:
             before, self._members = self._members, raft.members
             self._tell_members(before, raft.members)
 
     def _tell_leader(self, raft: RaftNode) -> None:
         if self._leader is None:
-            log.info("no leader is known in term %d", raft.term)
+            log.info("no leader is known in term %(term)d", {"term": raft.term})
         elif self._leader == self._own_id:
-            log.info("this controller, %s, leads the group in term %d", self._own_id, raft.term)
+            log.info(
+                "this controller, %(controller)s, leads the group in term %(term)d",
+                {"controller": self._own_id, "term": raft.term},
+            )
         else:
             address = self._addresses.get(self._leader, "not configured here")
-            log.info("controller %s (%s) leads in term %d", self._leader, address, raft.term)
+            log.info(
+                "controller %(leader)s (%(address)s) leads in term %(term)d",
+                {"leader": self._leader, "address": address, "term": raft.term},
+            )
 
     def _tell_members(self, before: VotersAndLearners, after: VotersAndLearners) -> None:
         for name in after.returning:
             if name not in before.returning:
                 log.warning(
-                    "controller %s came back with an empty disk: it has no vote until it has"
-                    " caught up",
-                    name,
+                    "controller %(controller)s came back with an empty disk: it has no vote until"
+                    " it has caught up",
+                    {"controller": name},
                 )
         for name in before.returning:
             if name in after.voters:
-                log.info("controller %s has caught up and votes again", name)
+                log.info(
+                    "controller %(controller)s has caught up and votes again", {"controller": name}
+                )

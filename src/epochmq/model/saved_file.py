@@ -149,5 +149,6 @@ def report_replaced(disk: Disk, path: str, replaced: str, lost: str) -> None:
         disk.remove(path)  # otherwise the next save would keep it as the .bak
     kept = f"; the damaged file is kept as {path}.damaged" if data is not None else ""
     log.error(
-        "%s is damaged (%s) and was replaced by %s.bak: %s%s", path, replaced, path, lost, kept
+        "%(path)s is damaged (%(reason)s) and was replaced by %(path)s.bak: %(lost)s%(kept)s",
+        {"path": path, "reason": replaced, "lost": lost, "kept": kept},
     )

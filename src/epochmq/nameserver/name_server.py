@@ -182,7 +182,10 @@ class NameServer:
         try:
             await self._peers.oneway(addr, told, NOTICE_TIMEOUT_MS)
         except NotReachable as error:
-            log.info("broker %s could not be notified of its group's smallest id: %s", addr, error)
+            log.info(
+                "broker %(address)s could not be notified of its group's smallest id: %(error)s",
+                {"address": addr, "error": error},
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +300,6 @@ async def main(
         try:
             print(f"name server ready on {options.bind_address}:{server.port}", flush=True)
             async with nullcontext() if observe is None else observe(server):
-                log.info("stopping: %s", await stop.wait())
+                log.info("stopping: %(reason)s", {"reason": await stop.wait()})
         finally:
             await server.stop()

@@ -5,6 +5,7 @@ from epochmq.base.errors import ConfigError, Refused
 from epochmq.base.options import change, describe, parse_properties, render_properties
 from epochmq.nameserver.name_server_node import NameServerNode
 from epochmq.nameserver.options import NamesrvOptions
+from epochmq.runtime.logging_setup import set_level
 from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.bodies.namesrv_bodies import KVTable
 from epochmq.wire.codes import ResponseCode
@@ -75,11 +76,14 @@ def handle_update_config(
     except (ConfigError, UnicodeDecodeError) as error:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"not a properties text: {error}") from None
     try:
-        node.options = change(node.options, told)
+        options = change(node.options, told)
     except ConfigError as error:
         allowed = told.keys() <= _MUTABLE
         code = ResponseCode.SYSTEM_ERROR if allowed else ResponseCode.NO_PERMISSION
         raise Refused(code, str(error)) from None
+    if options.log_level != node.options.log_level:
+        set_level(options.log_level)
+    node.options = options
     return Reply()
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from epochmq.auth.server_keys import ServerAuthKeys
 from epochmq.base.options import PATH, option
 from epochmq.runtime.metrics_options import MetricsOptions
+from epochmq.runtime.server_log_options import ServerLogOptions
 from epochmq.runtime.tls import TlsOptions
 
 IGNORED = frozenset(
@@ -41,7 +42,7 @@ have no effect."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NamesrvOptions(TlsOptions, ServerAuthKeys, MetricsOptions):
+class NamesrvOptions(TlsOptions, ServerAuthKeys, MetricsOptions, ServerLogOptions):
     """All options; those that may change at runtime are marked mutable."""
 
     listen_port: int = option(9876, "Port for brokers and clients.", low=0, high=65535)
@@ -102,7 +103,3 @@ class NamesrvOptions(TlsOptions, ServerAuthKeys, MetricsOptions):
         "port when controllerDLegerPeers names it, and has its own otherwise.",
     )
     use_uvloop: bool = option(True, "Run on uvloop where it is installed.")
-    log_level: str = option(
-        "info", "What is logged.", choices=("debug", "info", "warning", "error")
-    )
-    log_file: str = option("", "Log to this file too, rotated; empty for stderr only.", unit=PATH)

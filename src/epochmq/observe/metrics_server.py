@@ -95,9 +95,9 @@ async def serve_metrics(
     host = options.metrics_prom_exporter_host or bind_address
     try:
         port = server.start(host, options.metrics_prom_exporter_port, origin=_ORIGIN)
-        log.info("metrics are at http://%s:%d/metrics", host, port)
+        log.info("metrics are at http://%(host)s:%(port)d/metrics", {"host": host, "port": port})
     except (EnvironmentFault, UsageError) as error:
-        log.error("no metrics: %s", error)
+        log.error("no metrics: %(error)s", {"error": error})
     try:
         yield
     finally:

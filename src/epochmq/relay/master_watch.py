@@ -87,7 +87,7 @@ class MasterWatch:
         await self._peers.close()
 
     def _failed(self, task: asyncio.Task[None], error: BaseException) -> None:
-        log.error("watching group %s failed", self.group, exc_info=error)
+        log.error("watching group %(group)s failed", {"group": self.group}, exc_info=error)
 
     # The brokers of the group -----------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class MasterWatch:
                 stamp, pause_ms = None, REFUSED_MS
                 self._note(self.tracker.lost(address))
             except EpochError as error:
-                log.debug("%s: %s", address, error)
+                log.debug("%(address)s: %(error)s", {"address": address, "error": error})
                 stamp = None
                 self._note(self.tracker.lost(address))
             else:
@@ -191,5 +191,5 @@ class MasterWatch:
     def _say(self, who: str, problem: str) -> None:
         """Log a problem once, until it changes."""
         if problem and self._said.get(who) != problem:
-            log.warning("%s", problem)
+            log.warning("%(problem)s", {"problem": problem})
         self._said[who] = problem

@@ -8,8 +8,9 @@ from typing import NamedTuple, TypeVar
 from epochmq.auth.server_keys import InnerKeys, inner_problems
 from epochmq.base import limits
 from epochmq.base.errors import ConfigError
-from epochmq.base.options import PATH, load, option
+from epochmq.base.options import load, option
 from epochmq.model.host import BadAddress, parse_addr, split_addresses
+from epochmq.runtime.server_log_options import ServerLogOptions
 from epochmq.runtime.tls import TlsOptions
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class RelayedGroup(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RelayOptions(TlsOptions, InnerKeys):
+class RelayOptions(TlsOptions, InnerKeys, ServerLogOptions):
     """All options of a relay. RocketMQ has no relay, so all names but the shared ones are ours."""
 
     relay_groups: str = option(
@@ -71,10 +72,6 @@ class RelayOptions(TlsOptions, InnerKeys):
         120, "A client that is silent for this long is disconnected.", low=1, high=86_400, unit="s"
     )
     use_uvloop: bool = option(True, "Run on uvloop where it is installed.")
-    log_level: str = option(
-        "info", "What is logged.", choices=("debug", "info", "warning", "error")
-    )
-    log_file: str = option("", "Log to this file too, rotated; empty for stderr only.", unit=PATH)
 
     def groups(self) -> list[RelayedGroup]:
         """Return the groups of `relayGroups`. Raises `ConfigError` with all problems."""

@@ -156,7 +156,7 @@ class ClientLink:
                 if not master.is_closed:
                     break
             except NotReachable as error:
-                log.debug("%s: %s", self.session.peer, error)
+                log.debug("%(peer)s: %(error)s", {"peer": self.session.peer, "error": error})
             await asyncio.sleep(RECONNECT_MS / 1000)
         self.connecting = None
         self.master = master
@@ -220,7 +220,7 @@ class GroupRelay:
         await self.tasks.close()
 
     def _failed(self, task: asyncio.Task[None], error: BaseException) -> None:
-        log.error("the relay of group %s failed", self.name, exc_info=error)
+        log.error("the relay of group %(group)s failed", {"group": self.name}, exc_info=error)
 
     async def _run(self) -> None:
         while True:
@@ -238,16 +238,22 @@ class GroupRelay:
         tracker, now = self.watch.tracker, self.clock.now_ms()
         if tracker.master is None:
             self._without_since_ms = now
-            log.warning("group %s: no master; %d clients wait", self.name, len(self._links))
+            log.warning(
+                "group %(group)s: no master; %(clients)d clients wait",
+                {"group": self.name, "clients": len(self._links)},
+            )
         else:
             since, self._without_since_ms = self._without_since_ms, None
             log.info(
-                "group %s: the master is %s (epoch %d)%s; %d clients",
-                self.name,
-                tracker.master,
-                tracker.epoch,
-                "" if since is None else f" after {now - since} ms without one",
-                len(self._links),
+                "group %(group)s: the master is %(master)s (epoch %(epoch)d)%(outage)s;"
+                " %(clients)d clients",
+                {
+                    "group": self.name,
+                    "master": tracker.master,
+                    "epoch": tracker.epoch,
+                    "outage": "" if since is None else f" after {now - since} ms without one",
+                    "clients": len(self._links),
+                },
             )
         for link in list(self._links.values()):
             link.use_master(tracker.master)
@@ -355,6 +361,6 @@ async def main(options: RelayOptions) -> None:
                 f"{group.name} at {options.bind_address}:{group.port}" for group in relay.groups
             )
             print(f"relay ready: {ports}", flush=True)
-            log.info("stopping: %s", await stop.wait())
+            log.info("stopping: %(reason)s", {"reason": await stop.wait()})
         finally:
             await relay.stop()

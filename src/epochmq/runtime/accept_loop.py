@@ -77,7 +77,7 @@ class AcceptLoop:
             except (BlockingIOError, InterruptedError, ConnectionError):
                 return
             except OSError as error:
-                self._report("cannot accept a connection: %s", error)
+                self._report("cannot accept a connection: %(reason)s%(left_out)s", error)
                 self._loop.remove_reader(self._listener)
                 self._resuming = self._loop.call_later(PAUSE_S, self._resume)
                 return
@@ -85,7 +85,7 @@ class AcceptLoop:
             if refusal is not None:
                 self._crowded()
                 sock.close()
-                self._report("a connection was refused: %s", refusal)
+                self._report("a connection was refused: %(reason)s%(left_out)s", refusal)
                 continue
             sock.setblocking(False)
             if self._tls is not None and len(self._waiting) >= WAITING_MAX:
@@ -115,12 +115,13 @@ class AcceptLoop:
                 )
         except (TimeoutError, OSError, ssl.SSLError) as error:
             sock.close()
-            self._report("a connection was not let in: %s", str(error) or type(error).__name__)
+            why = str(error) or type(error).__name__
+            self._report("a connection was not let in: %(reason)s%(left_out)s", why)
 
     def _report(self, line: str, why: object) -> None:
         left_out = self._throttle.left_out(line, int(self._loop.time() * 1000))
         if left_out is not None:
-            log.warning(line + "%s", why, also_left_out(left_out))
+            log.warning(line, {"reason": why, "left_out": also_left_out(left_out)})
 
 
 async def _first_byte(sock: socket.socket) -> int | None:

@@ -248,7 +248,7 @@ class HealthConnection(asyncio.Protocol):
 
     def _refuse(self, error: h11.RemoteProtocolError) -> None:
         """Answer what is not HTTP, and close."""
-        log.debug("health endpoint: %s", error)
+        log.debug("health endpoint: %(error)s", {"error": error})
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._request = None
             self._send(error.error_status_hint, {"error": str(error)})

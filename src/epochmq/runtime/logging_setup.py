@@ -13,7 +13,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
+from epochmq.runtime.log_json import JsonFormatter
 from epochmq.runtime.log_writer import QueuedHandler, file_handler, stderr_handler
+from epochmq.runtime.server_log_options import JSON, TEXT
 
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 FILE_BYTES = 64 * 1024 * 1024
@@ -59,16 +61,33 @@ class ScrubbingFormatter(logging.Formatter):
         return super().formatMessage(record)
 
 
-def configure(level: str = "info", file: str | None = None) -> None:
+def configure(level: str = "info", file: str | None = None, format: str = TEXT) -> None:
     """Send the root logger's lines to stderr, and to `file` (rotated at 64 MiB, 5 kept).
 
-    A second call replaces the handlers of the first. Raises OSError when `file` cannot be created.
+    `format` is "text" or "json", for all log files of the process. A second call replaces the
+    handlers of the first. Raises OSError when `file` cannot be created.
     """
+    global _format
+    _format = format
     handlers = [stderr_handler()]
     if file is not None:
         handlers.append(_rotating(file))
     _replace(logging.getLogger(), handlers)
     logging.getLogger().setLevel(level.upper())
+
+
+def set_level(level: str) -> None:
+    """Change what is logged from now on: "debug", "info", "warning" or "error"."""
+    logging.getLogger().setLevel(level.upper())
+
+
+_format = TEXT
+
+
+def _formatter() -> logging.Formatter:
+    if _format == JSON:
+        return JsonFormatter(scrub, spoken_of.get)
+    return ScrubbingFormatter(FORMAT)
 
 
 def report_crashes(file: str | None = None) -> None:
@@ -106,7 +125,7 @@ def open_own_file(about: str, file: str) -> Callable[[], None]:
     Raises OSError when `file` cannot be created.
     """
     handler = _rotating(file)
-    handler.setFormatter(ScrubbingFormatter(FORMAT))
+    handler.setFormatter(_formatter())
     handler.addFilter(lambda record: spoken_of.get() == about)
     root = logging.getLogger()
     root.addHandler(handler)
@@ -164,6 +183,6 @@ def _replace(logger: logging.Logger, handlers: list[QueuedHandler]) -> None:
         logger.removeHandler(old)
         old.close()
     for handler in handlers:
-        handler.setFormatter(ScrubbingFormatter(FORMAT))
+        handler.setFormatter(_formatter())
         handler.epochmq = True  # type: ignore[attr-defined]
         logger.addHandler(handler)

@@ -75,7 +75,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         try:
             loop.run_forever()
         except (SystemExit, KeyboardInterrupt) as error:
-            log.warning("%r in a client's thread does not end the program", error)
+            log.warning("%(error)r in a client's thread does not end the program", {"error": error})
         else:
             return
 

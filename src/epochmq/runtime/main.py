@@ -48,7 +48,7 @@ async def _guarded(main: Coroutine[Any, Any, T]) -> T:
     def on_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if isinstance(error, OurBug):
-            log.critical("stopping: %s", error, exc_info=error)
+            log.critical("stopping: %(error)s", {"error": error}, exc_info=error)
             bugs.append(error)
             task.cancel()
             return

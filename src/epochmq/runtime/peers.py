@@ -254,7 +254,10 @@ class Peer:
             self._writable.set()
 
     def gone(self, connection: Connection, reason: str) -> None:
-        log.debug("%s: connection closed: %s", self.addr, reason or "by the peer")
+        log.debug(
+            "%(address)s: connection closed: %(reason)s",
+            {"address": self.addr, "reason": reason or "by the peer"},
+        )
         self.closed.set()
         watchers, self.on_close = self.on_close, []
         for watcher in watchers:

@@ -182,7 +182,10 @@ class RemotingServer:
         if reason and self._listeners:
             self._report(connection.session.peer, reason)
         else:
-            log.debug("%s: closed: %s", connection.session.peer, reason or "by the peer")
+            log.debug(
+                "%(peer)s: closed: %(reason)s",
+                {"peer": connection.session.peer, "reason": reason or "by the peer"},
+            )
         if not self._connections and self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
@@ -191,7 +194,10 @@ class RemotingServer:
         now = int(asyncio.get_running_loop().time() * 1000)
         left_out = self._throttle.left_out(peer.rpartition(":")[0], now)
         if left_out is not None:
-            log.info("%s: closed: %s%s", peer, reason, also_left_out(left_out))
+            log.info(
+                "%(peer)s: closed: %(reason)s%(left_out)s",
+                {"peer": peer, "reason": reason, "left_out": also_left_out(left_out)},
+            )
 
     # The sweep -------------------------------------------------------------------------------
 

@@ -103,9 +103,9 @@ def reload() -> None:
     for call in list(_reloads):
         try:
             if text := call():
-                log.info("SIGHUP: %s", text)
+                log.info("SIGHUP: %(text)s", {"text": text})
         except EpochError as error:
-            log.error("SIGHUP: nothing is changed: %s", error)
+            log.error("SIGHUP: nothing is changed: %(error)s", {"error": error})
 
 
 @contextmanager

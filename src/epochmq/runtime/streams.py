@@ -58,8 +58,10 @@ class StreamSockets:
             sock.close()
             left_out = self._throttle.left_out("", time.monotonic_ns() // 1_000_000)
             if left_out is not None:
-                text = "a connection to the replication port was refused: %s%s"
-                log.warning(text, refusal, also_left_out(left_out))
+                log.warning(
+                    "a connection to the replication port was refused: %(reason)s%(left_out)s",
+                    {"reason": refusal, "left_out": also_left_out(left_out)},
+                )
             return None
         stream = PlainStream(sock.family, sock.type, sock.proto, sock.detach())
         stream.setblocking(False)

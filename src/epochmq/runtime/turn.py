@@ -58,7 +58,11 @@ class Turn:
             context = {"message": what, "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
         else:
-            log.error("%s: %s: %s", what, type(error).__name__, error, exc_info=error)
+            log.error(
+                "%(what)s: %(kind)s: %(error)s",
+                {"what": what, "kind": type(error).__name__, "error": error},
+                exc_info=error,
+            )
 
     def _schedule(self) -> None:
         self._scheduled = True

@@ -112,11 +112,14 @@ class Watchdog:
         self._reported_ns = now_ns
         others, self._unreported = self._unreported, 0
         log.warning(
-            "a turn of the event loop took %d ms (%d ms of it computing)%s%s",
-            turn_ms,
-            cpu_ms,
-            f", in {seen_in}" if seen_in else "",
-            f"; {others} more slow turns since the last report" if others else "",
+            "a turn of the event loop took %(turn_ms)d ms (%(cpu_ms)d ms of it"
+            " computing)%(seen_in)s%(others)s",
+            {
+                "turn_ms": turn_ms,
+                "cpu_ms": cpu_ms,
+                "seen_in": f", in {seen_in}" if seen_in else "",
+                "others": f"; {others} more slow turns since the last report" if others else "",
+            },
         )
 
     # In a thread of its own --------------------------------------------------------------------
@@ -132,7 +135,10 @@ class Watchdog:
                 self._seen_in = describe_frame(frame)
             if late_ms >= STUCK_MS and self._stuck_reported_ns != self._due_ns:
                 self._stuck_reported_ns = self._due_ns
-                log.warning("the event loop is held for %d ms, in %s", late_ms, self._seen_in)
+                log.warning(
+                    "the event loop is held for %(late_ms)d ms, in %(seen_in)s",
+                    {"late_ms": late_ms, "seen_in": self._seen_in},
+                )
 
 
 class _Schedstat:

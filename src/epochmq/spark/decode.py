@@ -147,12 +147,14 @@ class Decoder:
         for done in decode_bodies.inflated(rows, bad_bodies=self._bad_bodies):
             for offset, why in done.bad[:1]:
                 log.warning(
-                    "%d bodies that say they are compressed cannot be decompressed, the first"
-                    " at %s, queue offset %d: %s",
-                    len(done.bad),
-                    broker_name,
-                    offset,
-                    why,
+                    "%(bodies)d bodies that say they are compressed cannot be decompressed, the"
+                    " first at %(broker_name)s, queue offset %(offset)d: %(why)s",
+                    {
+                        "bodies": len(done.bad),
+                        "broker_name": broker_name,
+                        "offset": offset,
+                        "why": why,
+                    },
                 )
             if stored is None:
                 yield from self._batch(done.rows, done.plain, broker_name)

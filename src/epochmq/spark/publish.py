@@ -80,7 +80,10 @@ class PublishOffsets(StreamingQueryListener):
             self._failed = {}
         except EpochError as error:
             self._failed = moved
-            log.warning("offsets of group %s are not published: %s", self._group, error)
+            log.warning(
+                "offsets of group %(group)s are not published: %(error)s",
+                {"group": self._group, "error": error},
+            )
 
 
 def end_offsets(texts: Any) -> Offsets:

@@ -80,7 +80,7 @@ def on_lost(options: SourceOptions) -> OnLost | None:
     """Return a function that logs lost messages if failOnDataLoss=false, else None."""
     if options["failOnDataLoss"]:
         return None
-    return lambda lost: log.warning("going on without lost messages: %s", lost)
+    return lambda lost: log.warning("going on without lost messages: %(lost)s", {"lost": lost})
 
 
 def batches(

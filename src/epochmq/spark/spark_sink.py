@@ -154,4 +154,7 @@ def _write(
 def _log(what: str, messages: Sequence[WriterCommitMessage | None]) -> None:
     known = [message for message in messages if isinstance(message, SinkCommit)]
     rows, size = sum(each.rows for each in known), sum(each.body_bytes for each in known)
-    log.info("%s %d rows, %d bytes, from %d tasks", what, rows, size, len(known))
+    log.info(
+        "%(what)s %(rows)d rows, %(size)d bytes, from %(tasks)d tasks",
+        {"what": what, "rows": rows, "size": size, "tasks": len(known)},
+    )

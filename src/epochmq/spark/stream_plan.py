@@ -290,7 +290,7 @@ class StreamPlanner:
             return False
         error = self._publishing.exception()
         if error is not None:
-            log.warning("the group's offsets could not be published: %s", error)
+            log.warning("the group's offsets could not be published: %(error)s", {"error": error})
         self._publishing = None
         return True
 

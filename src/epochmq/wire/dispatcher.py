@@ -60,7 +60,10 @@ class Dispatcher:
         if not command.is_response:
             self.handle(session, command, now)
         elif not session.answered(command):
-            log.debug("%s: dropped a late or unknown %r", session.peer, command)
+            log.debug(
+                "%(peer)s: dropped a late or unknown %(command)r",
+                {"peer": session.peer, "command": command},
+            )
 
     def handle(self, session: Session, command: Command, now: int) -> None:
         """Run the handler of a request and send its reply.
@@ -96,5 +99,8 @@ class Dispatcher:
         except (OurBug, PeerError):
             raise
         except Exception as error:
-            log.exception("%s: handling of %r failed", session.peer, command)
+            log.exception(
+                "%(peer)s: handling of %(command)r failed",
+                {"peer": session.peer, "command": command},
+            )
             return Reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

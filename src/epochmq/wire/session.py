@@ -220,7 +220,10 @@ class Session:
         try:
             chunks = encode_reply(request, reply)
         except (UsageError, UnicodeError) as error:
-            log.warning("%s: the answer to %r cannot be sent: %s", self.peer, request, error)
+            log.warning(
+                "%(peer)s: the answer to %(request)r cannot be sent: %(error)s",
+                {"peer": self.peer, "request": request, "error": error},
+            )
             refusal = Reply(ResponseCode.SYSTEM_ERROR, f"unsendable answer: {error}")
             chunks = encode_reply(request, refusal)
         self.send(*chunks)

@@ -215,13 +215,19 @@ class DashboardApp:
             await client.close()
             if isinstance(error, Refused) and error.code == ResponseCode.NO_PERMISSION:
                 self._failed.failed(user, peer, _now())
-                log.warning("login of %s at cluster %s from %s failed", user, watched.name, peer)
+                log.warning(
+                    "login of %(user)s at cluster %(cluster)s from %(peer)s failed",
+                    {"user": user, "cluster": watched.name, "peer": peer},
+                )
                 raise HTTPException(
                     403, "the user or the password is wrong, or the user may not read the cluster"
                 ) from None
             raise
         self._failed.succeeded(user, peer)
-        log.info("%s logged in at cluster %s from %s", user, watched.name, peer)
+        log.info(
+            "%(user)s logged in at cluster %(cluster)s from %(peer)s",
+            {"user": user, "cluster": watched.name, "peer": peer},
+        )
         old = session.logins.pop(watched.name, None)
         session = self._sessions.renew(session, _now())
         session.logins[watched.name] = client
@@ -479,5 +485,5 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    log.error("a bug in the dashboard, at %s", request.url.path, exc_info=error)
+    log.error("a bug in the dashboard, at %(path)s", {"path": request.url.path}, exc_info=error)
     return JSONResponse({"error": "a bug in the dashboard; its log has the details"}, 500)

@@ -132,7 +132,10 @@ async def _serve(options: DashboardOptions, dashboard: DashboardApp) -> None:
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         watching = asyncio.create_task(dashboard.run())
         stopping = asyncio.create_task(stop.wait())
-        log.info("dashboard at %s://%s:%d/", scheme, shown, port)
+        log.info(
+            "dashboard at %(scheme)s://%(host)s:%(port)d/",
+            {"scheme": scheme, "host": shown, "port": port},
+        )
         await asyncio.wait((serving, watching, stopping), return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
         for task in (watching, stopping):
@@ -142,7 +145,7 @@ async def _serve(options: DashboardOptions, dashboard: DashboardApp) -> None:
     for task in (serving, watching):
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
-    log.info("dashboard stopped: %s", stop.reason)
+    log.info("dashboard stopped: %(reason)s", {"reason": stop.reason})
 
 
 class _Server(uvicorn.Server):

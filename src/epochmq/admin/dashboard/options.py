@@ -7,6 +7,7 @@ from typing import NamedTuple
 from epochmq.base.errors import ConfigError
 from epochmq.base.options import PATH, load, option
 from epochmq.model.host import BadAddress, parse_addr
+from epochmq.runtime.server_log_options import ServerLogOptions
 
 CLUSTERS_MAX = 50
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -20,7 +21,7 @@ class ShownCluster(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DashboardOptions:
+class DashboardOptions(ServerLogOptions):
     """All options of the dashboard. RocketMQ's dashboard has others, so the names are ours."""
 
     clusters: str = option(
@@ -63,10 +64,6 @@ class DashboardOptions:
         12, "A login ends after this time in any case.", low=1, high=168, unit="h"
     )
     use_uvloop: bool = option(True, "Run on uvloop where it is installed.")
-    log_level: str = option(
-        "info", "What is logged.", choices=("debug", "info", "warning", "error")
-    )
-    log_file: str = option("", "Log to this file too, rotated; empty for stderr only.", unit=PATH)
 
     @property
     def uses_tls(self) -> bool:

@@ -123,7 +123,10 @@ class WatchedCluster:
                 try:
                     await self._look(client)
                 except EpochError as error:
-                    log.info("cannot look at cluster %s: %s", self.name, error)
+                    log.info(
+                        "cannot look at cluster %(cluster)s: %(error)s",
+                        {"cluster": self.name, "error": error},
+                    )
                     await self._announce()
             pause = LOOK_S if self._readers else IDLE_LOOK_S
             await asyncio.sleep(max(0.05, pause - (time.monotonic() - began)))

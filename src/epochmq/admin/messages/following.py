@@ -197,7 +197,7 @@ async def _follow_queue(
             found = await consumer.pull(queue, offset, expression=expression, hold_ms=HOLD_MS)
         except NotReachable as error:
             # A broker that restarts will return; following continues then.
-            log.warning("%s; trying again", error)
+            log.warning("%(error)s; trying again", {"error": error})
             await asyncio.sleep(RETRY_S)
             consumer.instance.routes.expire(queue.topic)
             continue

@@ -7,6 +7,7 @@ from epochmq.auth.server_keys import ServerAuthKeys, server_problems
 from epochmq.base.errors import ConfigError
 from epochmq.base.options import PATH, load, option
 from epochmq.broker.config.ignored_keys import IGNORED
+from epochmq.runtime.server_log_options import ServerLogOptions
 from epochmq.runtime.tls import TlsOptions
 
 _PORT_MAX = 65_535
@@ -14,7 +15,7 @@ _MORE_IGNORED = frozenset({"rmqAddressServerSubGroup", "updateNamesrvAddrInterva
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContainerOptions(TlsOptions, ServerAuthKeys):
+class ContainerOptions(TlsOptions, ServerAuthKeys, ServerLogOptions):
     """Of the container itself; its brokers have files of their own.
 
     What is said here of the network holds for all of them: `namesrvAddr` where it is set,

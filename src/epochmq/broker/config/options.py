@@ -39,6 +39,7 @@ from epochmq.model import names
 from epochmq.model.data_version import DataVersion
 from epochmq.model.host import BadAddress, is_loopback, pack, parse_addr
 from epochmq.runtime.metrics_options import metrics_problems
+from epochmq.runtime.server_log_options import ServerLogOptions
 from epochmq.runtime.tls import DISABLED, ENFORCING
 
 FAST_PORT_STEP = -2
@@ -60,6 +61,7 @@ class BrokerOptions(
     PopKeys,
     EscapeKeys,
     AuthKeys,
+    ServerLogOptions,
 ):
     # Who and where.
     broker_name: str = option("", "Name of the broker group; empty is the host's name.")

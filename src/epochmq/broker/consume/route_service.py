@@ -54,9 +54,12 @@ class RouteWatch:
                 queues = await self._ask_one(address, topic)
                 break
             except NotReachable as error:
-                log.info("route of %s: %s", topic, error)
+                log.info("route of %(topic)s: %(error)s", {"topic": topic, "error": error})
             except EpochError as error:
-                log.warning("route of %s: %s answered no route: %s", topic, address, error)
+                log.warning(
+                    "route of %(topic)s: %(address)s answered no route: %(error)s",
+                    {"topic": topic, "address": address, "error": error},
+                )
         now = self._clock.now_ms()
         if queues is None:
             self.core.failed(topic, now)

@@ -307,7 +307,10 @@ class BrokerContext:
             self.accounts.put_initial(user.access_key, user.secret_key, wall)
         accounts, self._configured_accounts = self._configured_accounts, ()
         for name in self.accounts.put_once(accounts, wall) if accounts else ():
-            log.error("user %s is not created: there are too many users or policy entries", name)
+            log.error(
+                "user %(user)s is not created: there are too many users or policy entries",
+                {"user": name},
+            )
 
     @property
     def route_id(self) -> int:

@@ -162,7 +162,10 @@ class Delivery:
         if low <= at <= high:
             self._schedule.found(level, (), wall)
         else:
-            log.warning("delay level %d stood at %d, its queue holds %d..%d", level, at, low, high)
+            log.warning(
+                "delay level %(level)d stood at %(at)d, its queue holds %(low)d..%(high)d",
+                {"level": level, "at": at, "low": low, "high": high},
+            )
             self._schedule.clamp(level, low, high)
 
     def _deliver(self, level: int, due: Sequence[StoredMessage], wall: int) -> None:
@@ -199,7 +202,7 @@ class Delivery:
 
     def _discard(self, place: str, why: str) -> None:
         self._discarded += 1
-        log.error("delayed message %s %s; discarded", place, why)
+        log.error("delayed message %(place)s %(why)s; discarded", {"place": place, "why": why})
 
 
 def _named(message: StoredMessage) -> str:

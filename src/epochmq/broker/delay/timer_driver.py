@@ -127,7 +127,10 @@ class TimerDriver:
                     self._follow_back(wall)
                 return
             if delivers and not self.core.flying and self._is_out_of_reach(wall):
-                log.warning("the timer's position %d is older than its wheel", self.core.read_ms)
+                log.warning(
+                    "the timer's position %(read_ms)d is older than its wheel",
+                    {"read_ms": self.core.read_ms},
+                )
                 self.core.skip_to(wall)
                 self.rebuild()
             if not self.stop_enqueue:
@@ -136,10 +139,12 @@ class TimerDriver:
                 self._deliver(wall)
             self._clean(wall)
         except TimerDamaged as error:
-            log.error("the timer's files are rebuilt from the timer topic: %s", error)
+            log.error(
+                "the timer's files are rebuilt from the timer topic: %(error)s", {"error": error}
+            )
             self.find_damaged()
         except EnvironmentFault as error:
-            log.error("the timer's files cannot be written now: %s", error)
+            log.error("the timer's files cannot be written now: %(error)s", {"error": error})
 
     def next_deadline(self, wall: int) -> int | None:
         """Return the wall time (ms) of the next tick that has work; None without work."""
@@ -177,7 +182,7 @@ class TimerDriver:
         try:
             self.files.clear(slots_ms)
         except (TimerDamaged, EnvironmentFault) as error:
-            log.error("delivered slots of the timer cannot be emptied: %s", error)
+            log.error("delivered slots of the timer cannot be emptied: %(error)s", {"error": error})
 
     def count_at(self, slot_ms: int) -> int:
         """Return the number of messages in a slot; a damaged slot counts as empty."""
@@ -221,7 +226,8 @@ class TimerDriver:
             high = max(self._store.queue_bounds(TIMER_TOPIC, 0)[1], 0)
             if not self.core.start_delivery(wall, high):
                 log.error(
-                    "the timer topic ends at %d, before messages that the timer wheel has", high
+                    "the timer topic ends at %(high)d, before messages that the timer wheel has",
+                    {"high": high},
                 )
                 self.rebuild()
             elif not is_whole:
@@ -572,7 +578,10 @@ class TimerDriver:
 
     def _discard(self, offset: int, why: str) -> None:
         self.discarded += 1
-        log.error("the timed message at %d of the log %s; discarded", offset, why)
+        log.error(
+            "the timed message at %(offset)d of the log %(why)s; discarded",
+            {"offset": offset, "why": why},
+        )
 
 
 def _keep(raw: memoryview) -> bool:

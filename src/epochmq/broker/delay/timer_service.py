@@ -182,7 +182,8 @@ class TimerService:
                 return  # the first start
             if data:
                 log.error(
-                    "%s cannot be decoded: all messages count as not delivered", progress.file
+                    "%(file)s cannot be decoded: all messages count as not delivered",
+                    {"file": progress.file},
                 )
             driver.rebuild()
             return
@@ -194,7 +195,9 @@ class TimerService:
                 raise TimerDamaged(f"{driver.metrics.file} is damaged, so all are counted again")
             driver.files.open(found.log_position)
         except TimerDamaged as error:
-            log.warning("the timer's files are rebuilt from the timer topic: %s", error)
+            log.warning(
+                "the timer's files are rebuilt from the timer topic: %(error)s", {"error": error}
+            )
             driver.rebuild()
 
     def _load_metrics(self) -> bool:
@@ -206,7 +209,7 @@ class TimerService:
         try:
             loaded = load_table(self._disk, metrics)
         except StoreDamaged as error:
-            log.error("%s", error)
+            log.error("%(error)s", {"error": error})
             metrics.reset()
             return False
         return loaded is None or not loaded.replaced
@@ -309,4 +312,4 @@ class TimerService:
         try:
             self.driver.files.close()
         except EnvironmentFault as error:
-            log.error("the timer's files do not close: %s", error)
+            log.error("the timer's files do not close: %(error)s", {"error": error})

@@ -148,9 +148,15 @@ class EscapeService:
         command = request(RequestCode.UPDATE_AND_CREATE_TOPIC, creation(config))
         try:
             answer = await self._peers.invoke(address, command, SEND_TIMEOUT_MS)
-            log.info("topic %s is created at %s: %s", config.topic_name, address, answer.code)
+            log.info(
+                "topic %(topic)s is created at %(address)s: %(code)s",
+                {"topic": config.topic_name, "address": address, "code": answer.code},
+            )
         except NotReachable as error:
-            log.info("topic %s cannot be created: %s", config.topic_name, error)
+            log.info(
+                "topic %(topic)s cannot be created: %(error)s",
+                {"topic": config.topic_name, "error": error},
+            )
         self.core.masters.look_again(self._node.clock.now_ms())
         self._soon()
 
@@ -224,16 +230,19 @@ class EscapeService:
             async with asyncio.timeout(ASK_TIMEOUT_MS / 1000):
                 peer = await self._peers.get(send.address)
         except (NotReachable, TimeoutError) as error:
-            log.info("cannot forward to %s (%s): %s", send.name, send.address, error)
+            log.info(
+                "cannot forward to %(broker)s (%(address)s): %(error)s",
+                {"broker": send.name, "address": send.address, "error": error},
+            )
             return SendOutcome.UNREACHED
         command = forward_request(send.forward_item.item, self._group)
         try:
             answer = await peer.invoke(command, SEND_TIMEOUT_MS)
         except EpochError as error:
             log.warning(
-                "forwarding to %s: it is not known whether the message is stored: %s",
-                send.name,
-                error,
+                "forwarding to %(broker)s: it is not known whether the message is stored:"
+                " %(error)s",
+                {"broker": send.name, "error": error},
             )
             return SendOutcome.LOST
         verdict = self._judge(send, answer)
@@ -248,7 +257,7 @@ class EscapeService:
         text = f"{send.name} answers {answer.code} for {topic}: {answer.remark}"
         if text != self._refusal:
             self._refusal = text
-            log.warning("escape: %s", text)
+            log.warning("escape: %(text)s", {"text": text})
         return SendOutcome.WEAK if answer.code in _WEAK else SendOutcome.REFUSED
 
     def end_elsewhere(self, header: AnyEnd, key: str, answer: Answer) -> bool:
@@ -280,7 +289,7 @@ class EscapeService:
                 raise NotReachable("no answer")
             masters.groups_came(self._others(decode_answer(ClusterInfo, answer.body)), now)
         except EpochError as error:
-            log.info("the cluster's masters cannot be asked: %s", error)
+            log.info("the cluster's masters cannot be asked: %(error)s", {"error": error})
             masters.groups_failed(now)
         self._soon()
 
@@ -307,7 +316,7 @@ class EscapeService:
             else:
                 masters.topic_failed(topic, now)
         except EpochError as error:
-            log.info("there is no route of %s: %s", topic, error)
+            log.info("there is no route of %(topic)s: %(error)s", {"topic": topic, "error": error})
             masters.topic_failed(topic, now)
         self._soon()
 
@@ -317,7 +326,7 @@ class EscapeService:
             try:
                 return await self._peers.invoke(address, command, ASK_TIMEOUT_MS)
             except NotReachable as error:
-                log.info("name server %s: %s", address, error)
+                log.info("name server %(address)s: %(error)s", {"address": address, "error": error})
         return None
 
 

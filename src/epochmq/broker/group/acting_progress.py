@@ -56,13 +56,20 @@ class ActingProgressFetch:
         try:
             if await self._stood_in(address):
                 await pull_tables(self._node, self._peers, self._merge, address)
-                log.info("the progress that %s made for the master is taken over", address)
+                log.info(
+                    "the progress that %(address)s made for the master is taken over",
+                    {"address": address},
+                )
         except (EpochError, msgspec.ValidationError, ValueError, TypeError) as error:
             log.warning(
-                "the progress that %s made for the master cannot be read: %s", address, error
+                "the progress that %(address)s made for the master cannot be read: %(error)s",
+                {"address": address, "error": error},
             )
         except Exception:
-            log.exception("the progress that %s made for the master cannot be read", address)
+            log.exception(
+                "the progress that %(address)s made for the master cannot be read",
+                {"address": address},
+            )
 
     async def _stood_in(self, address: str) -> bool:
         """Return whether it was acting master and the master has not copied its progress since.
@@ -121,12 +128,12 @@ class OffsetsAfterOnline:
             await self._pull(address)
         except (EpochError, msgspec.ValidationError, ValueError, TypeError) as error:
             log.warning(
-                "the progress that %s made for this master is not taken back yet: %s",
-                address,
-                error,
+                "the progress that %(address)s made for this master is not taken back yet:"
+                " %(error)s",
+                {"address": address, "error": error},
             )
         else:
-            log.info("the consumer offsets of %s are taken back", address)
+            log.info("the consumer offsets of %(address)s are taken back", {"address": address})
 
     async def _pull(self, address: str) -> None:
         answer = await self._asking.ask(address, request(RequestCode.GET_ALL_CONSUMER_OFFSET))

@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 def _copied_written(error: EnvironmentFault | None) -> None:
     if error is not None:
-        log.error("it cannot be saved that the tables were copied: %s", error)
+        log.error("it cannot be saved that the tables were copied: %(error)s", {"error": error})
 
 
 class ActingService:
@@ -156,7 +156,8 @@ class ActingService:
             self._write_at_ms = self._node.clock.now_ms() + DEBT_AGAIN_MS
             if error is not None and not refused:
                 log.error(
-                    "it cannot be saved that the master needs this broker's progress: %s", error
+                    "it cannot be saved that the master needs this broker's progress: %(error)s",
+                    {"error": error},
                 )
             if refused and error is None:
                 log.info("it is saved that the master needs this broker's progress")
@@ -209,10 +210,12 @@ class ActingService:
                 case Probe():
                     self._spawn(self._probe(effect))
                 case RegisterFully():
-                    log.info("registering again at name server %s", effect.address)
+                    log.info(
+                        "registering again at name server %(address)s", {"address": effect.address}
+                    )
                     self._register(effect.address)
                 case ActingReport():
-                    log.warning("%s", effect.text)
+                    log.warning("%(text)s", {"text": effect.text})
                 case _:
                     self._take(effect)
 
@@ -235,7 +238,9 @@ class ActingService:
                 now = self._node.clock.now_ms()
                 self._carry_out(self.core.beaten(beat.address, changed=changed, now=now))
         except EpochError as error:
-            log.debug("heartbeat to %s: %s", beat.address, error)
+            log.debug(
+                "heartbeat to %(address)s: %(error)s", {"address": beat.address, "error": error}
+            )
 
     async def _poll(self, poll: Poll) -> None:
         answer, problem = await self._ask(self._servers, poll.address, poll.command)

@@ -92,7 +92,7 @@ class ControllerModeMember:
             own_id=own_id or 0,
             on_proposal=self._proposed,
             on_confirm=lambda _offset: None,
-            on_trouble=lambda text: log.error("%s", text),
+            on_trouble=lambda text: log.error("%(text)s", {"text": text}),
             on_stranger=self._stranger_called,
             sockets=replication_sockets(node.options),
             blocking=blocking,
@@ -178,7 +178,7 @@ class ControllerModeMember:
             return False
         if not self._silent:
             self._silent = True
-            log.error("leaving the group: %s", self._node.store.fenced)
+            log.error("leaving the group: %(reason)s", {"reason": self._node.store.fenced})
             self._run_effects(self.core.resign(now))
             self._fence("the store is fenced")
             self.sync.stop()
@@ -196,7 +196,7 @@ class ControllerModeMember:
             try:
                 self._carry_out(effect)
             except EnvironmentFault as error:
-                log.error("the state of the group cannot be saved: %s", error)
+                log.error("the state of the group cannot be saved: %(error)s", {"error": error})
         self._heed_lease()
 
     def _carry_out(self, effect: Effect) -> None:
@@ -224,7 +224,10 @@ class ControllerModeMember:
                 )
                 self.replication.set_committed(effect.members, effect.set_epoch)
             case todo.FloorChanged():
-                log.info("minInSyncReplicas is %d: the controllers recorded it", effect.floor)
+                log.info(
+                    "minInSyncReplicas is %(minimum)d: the controllers recorded it",
+                    {"minimum": effect.floor},
+                )
                 self._change_numbers()
             case todo.ReplicasTold():
                 self.replication.replicas_told(effect.ids)
@@ -247,7 +250,7 @@ class ControllerModeMember:
             if not self._saves:
                 self._saved.set()
             if error is not None:
-                log.error("the state of the group cannot be saved: %s", error)
+                log.error("the state of the group cannot be saved: %(error)s", {"error": error})
 
         self._node.ports.write_in_background(write, done)
 
@@ -296,7 +299,10 @@ class ControllerModeMember:
         try:
             found = await asyncio.get_running_loop().getaddrinfo(host, port)
         except OSError as error:
-            log.warning("the controllers' name %s cannot be looked up: %s", host, error)
+            log.warning(
+                "the controllers' name %(host)s cannot be looked up: %(error)s",
+                {"host": host, "error": error},
+            )
             self._dns_due_ms = now + DNS_RETRY_MS
             return
         addresses = sorted({format_addr(str(address[4][0]), port) for address in found})
@@ -330,9 +336,12 @@ class ControllerModeMember:
         self._node.serving.grant_lease(0)  # until the core grants it
         healed = self._switch.lead(switch, self._clock.wall_ms())
         if healed:
-            log.warning("topics that only the log still knew: %s", ", ".join(healed))
+            log.warning(
+                "topics that only the log still knew: %(topics)s", {"topics": ", ".join(healed)}
+            )
         log.info(
-            "master in epoch %d with the sync-state set %s", switch.epoch, sorted(switch.members)
+            "master in epoch %(epoch)d with the sync-state set %(members)s",
+            {"epoch": switch.epoch, "members": sorted(switch.members)},
         )
 
     async def _follow(self, switch: BecomeFollower) -> None:
@@ -342,10 +351,12 @@ class ControllerModeMember:
         self._switch.follow(switch)
         self.sync.follow(switch.master_address)
         log.info(
-            "following broker %d at %s, epoch %d",
-            switch.master_id,
-            switch.master_address,
-            switch.epoch,
+            "following broker %(master_id)d at %(master_address)s, epoch %(epoch)d",
+            {
+                "master_id": switch.master_id,
+                "master_address": switch.master_address,
+                "epoch": switch.epoch,
+            },
         )
 
     async def _replicate(self, switch: BecomeFollower) -> None:
@@ -369,10 +380,10 @@ class ControllerModeMember:
                 try:
                     await self._replicate(self._following)
                 except EpochError as error:
-                    log.warning("cannot follow: %s", error)
+                    log.warning("cannot follow: %(error)s", {"error": error})
 
     def _fence(self, reason: str) -> None:
-        log.warning("fenced: %s", reason)
+        log.warning("fenced: %(reason)s", {"reason": reason})
         self._following = None
         self._switch.fence()
         self.replication.fence(reason)
@@ -463,7 +474,10 @@ class ControllerModeMember:
         it."""
         wanted = self._node.options.min_in_sync_replicas
         if wanted < self.core.floor.in_use:
-            log.info("minInSyncReplicas will be %d once the controllers have recorded it", wanted)
+            log.info(
+                "minInSyncReplicas will be %(minimum)d once the controllers have recorded it",
+                {"minimum": wanted},
+            )
         if wanted != self.core.floor.wanted:
             self._hear(self.core.want_floor(wanted, self._clock.now_ms()))
         self._change_numbers()

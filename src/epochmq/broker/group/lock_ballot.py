@@ -234,7 +234,7 @@ def save_votes(node: BrokerContext, done: Callable[[Refused | None], None]) -> N
             done(None)
             return
         table.dirty = True
-        log.error("locks cannot be saved now: %s", error)
+        log.error("locks cannot be saved now: %(error)s", {"error": error})
         text = "service not available now: locks cannot be saved"
         done(Refused(ResponseCode.SERVICE_NOT_AVAILABLE, text))
 

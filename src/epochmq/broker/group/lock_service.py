@@ -142,9 +142,10 @@ class LockVotes:
         too_many = len(members) >= total
         if too_many and not self._too_many:
             log.error(
-                "no locks are given: the group has %d members besides this one, which is more than"
-                " totalReplicas=%d; majorities would not meet", len(members), total,
-            )  # fmt: skip
+                "no locks are given: the group has %(members)d members besides this one, which is"
+                " more than totalReplicas=%(total_replicas)d; majorities would not meet",
+                {"members": len(members), "total_replicas": total},
+            )
         self._too_many = too_many
         return {} if too_many else members
 
@@ -167,11 +168,17 @@ class LockVotes:
         try:
             answer = await self._peers.invoke(address, command, VOTE_TIMEOUT_MS)
             if answer.code != ResponseCode.SUCCESS:
-                log.warning("%s does not vote on locks: %s", address, answer.remark)
+                log.warning(
+                    "%(address)s does not vote on locks: %(remark)s",
+                    {"address": address, "remark": answer.remark},
+                )
                 return None
             found = decode_body(LockBatchResponse, answer.body)
         except EpochError as error:
-            log.info("%s did not vote on a lock: %s", address, error)
+            log.info(
+                "%(address)s did not vote on a lock: %(error)s",
+                {"address": address, "error": error},
+            )
             return None
         exact = (answer.ext or {}).get("lockNumber") == str(attempt.number)
         return found.lock_ok_mq_set, exact
@@ -192,7 +199,10 @@ class LockVotes:
         try:
             await self._peers.oneway(address, command, VOTE_TIMEOUT_MS)
         except EpochError as error:
-            log.info("%s could not be notified of released locks: %s", address, error)
+            log.info(
+                "%(address)s could not be notified of released locks: %(error)s",
+                {"address": address, "error": error},
+            )
 
     def _next_attempt(self) -> Attempt:
         self._number += 1

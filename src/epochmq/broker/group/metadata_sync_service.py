@@ -85,4 +85,6 @@ class ReplicaSyncService:
         if self.core.problem != self._said:
             self._said = self.core.problem
             if self._said:
-                log.warning("metadata of the master cannot be copied: %s", self._said)
+                log.warning(
+                    "metadata of the master cannot be copied: %(error)s", {"error": self._said}
+                )

@@ -97,12 +97,15 @@ class LogWatch:
         try:
             trouble = await self._logs.compare(master, own_is_master=False, own_end=self._end)
         except EpochError as error:
-            log.debug("the log of %s cannot be read: %s", master, error)
+            log.debug(
+                "the log of %(master)s cannot be read: %(error)s",
+                {"master": master, "error": error},
+            )
             self._seen = -1
             self._due_ms = self._node.clock.now_ms() + LOOK_MS
             return
         if trouble and not self.trouble:
-            log.error("not copying: %s", trouble)
+            log.error("not copying: %(trouble)s", {"trouble": trouble})
         self.trouble = trouble
         self._due_ms = self._node.clock.now_ms() + (AGAIN_MS if trouble else LOOK_MS)
 
@@ -116,7 +119,7 @@ class LogWatch:
         if self.trouble:
             await self._replication.become_slave(None)
         elif before:
-            log.info("the log agrees with the log of %s again", master)
+            log.info("the log agrees with the log of %(master)s again", {"master": master})
             await self._replication.become_slave(ha_address or None)
 
 
@@ -154,7 +157,7 @@ class PlainMember:
             node.store,
             replication_options(options, upgraded=False),
             node.clock,
-            on_trouble=lambda text: log.error("%s", text),
+            on_trouble=lambda text: log.error("%(text)s", {"text": text}),
             sockets=replication_sockets(options),
             blocking=blocking,
         )
@@ -207,7 +210,7 @@ class PlainMember:
         except EnvironmentFault as error:
             if self._port_is_chosen:
                 raise
-            log.warning("slaves cannot copy from this broker: %s", error)
+            log.warning("slaves cannot copy from this broker: %(error)s", {"error": error})
         if self._is_slave:
             await self.replication.become_slave(self._ha_address or None)
         else:
@@ -297,11 +300,13 @@ class PlainMember:
                 return
             self.pre_online = PreOnlineService(node, self, self._brokers)
             node.serving.change_role(Role.PRE_ONLINE)
-            log.warning("not online any more: %s; what a slave did is taken back", change.why)
+            log.warning(
+                "not online any more: %(why)s; what a slave did is taken back", {"why": change.why}
+            )
         elif isinstance(change, Cease):
             node.transactions.hand_over(node.clock.now_ms(), node.clock.wall_ms())
             node.serving.change_role(Role.SLAVE)
-            log.warning("not acting master any more: %s", change.why)
+            log.warning("not acting master any more: %(why)s", {"why": change.why})
         else:
             self.sync.stop()
             node.move_to(replace(node.group_position, master_address=""))
@@ -311,7 +316,7 @@ class PlainMember:
             self._begin_progress()
             node.delivery.clamp()
             node.schedule.look_again()
-            log.warning("acting master now: %s", change.why)
+            log.warning("acting master now: %(why)s", {"why": change.why})
         self._ask()
 
     def _begin_progress(self) -> None:
@@ -426,7 +431,9 @@ class PlainMember:
             self.sync.follow(master_address)
         if ha_address and not self._node.options.ha_master_address:
             if ha_address != self._ha_address:
-                log.info("copying the log of the master at %s", ha_address)
+                log.info(
+                    "copying the log of the master at %(ha_address)s", {"ha_address": ha_address}
+                )
             self._ha_address = ha_address
             self._tasks.spawn(self._copy_from(ha_address))
 

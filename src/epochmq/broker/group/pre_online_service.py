@@ -117,7 +117,7 @@ class PreOnlineService:
         asked_ms = self._host.asked_ms(now)
         for effect in self.core.tick(now, verdict, others, is_copied=is_copied, asked_ms=asked_ms):
             if isinstance(effect, GoOnline):
-                log.info("online: %s", effect.why)
+                log.info("online: %(why)s", {"why": effect.why})
                 self._host.go_online(hold_services=bool(self._acts_on))
             elif isinstance(effect, AskAgain):
                 self._host.ask_again()
@@ -139,9 +139,9 @@ class PreOnlineService:
         if trouble != self._said:
             self._said = trouble
             if self.core.is_diverged:
-                log.error("not online: %s", trouble)
+                log.error("not online: %(trouble)s", {"trouble": trouble})
             elif trouble:
-                log.warning("not online yet: %s", trouble)
+                log.warning("not online yet: %(trouble)s", {"trouble": trouble})
 
     def _say_what_lasts(self, now: int) -> None:
         """Log why the broker is not online yet, when a state lasts."""
@@ -153,7 +153,7 @@ class PreOnlineService:
             self._is_said = False
         elif not self._is_said and now - self._waits_since_ms >= SAID_AFTER_MS:
             self._is_said = True
-            log.info("not online yet: %s", self.state)
+            log.info("not online yet: %(state)s", {"state": self.state})
 
     async def _carry_out(self, call: PreOnlineCall) -> None:
         core, clock = self.core, self._node.clock
@@ -166,7 +166,9 @@ class PreOnlineService:
         except (EpochError, msgspec.ValidationError, ValueError, TypeError) as error:
             core.failed(call, str(error), clock.now_ms())
         except Exception as error:
-            log.exception("%s %s", call.step.value, call.address)
+            log.exception(
+                "%(step)s %(address)s", {"step": call.step.value, "address": call.address}
+            )
             core.failed(call, f"{type(error).__name__}: {error}", clock.now_ms())
         else:
             core.done(call, clock.now_ms())

@@ -134,7 +134,10 @@ class Registrar:
         except NotReachable as error:
             self._report(call.address, "not reachable", str(error))
         except EpochError as error:
-            log.error("registration at %s failed: %s", call.address, error)
+            log.error(
+                "registration at %(address)s failed: %(error)s",
+                {"address": call.address, "error": error},
+            )
         finally:
             now = self._node.clock.now_ms()
             self._core.done(call, ok, now)
@@ -190,7 +193,10 @@ class Registrar:
         try:
             await self._peers.invoke(address, command, UNREGISTER_TIMEOUT_MS)
         except NotReachable as error:
-            log.info("name server %s could not be notified of the stop: %s", address, error)
+            log.info(
+                "name server %(address)s could not be notified of the stop: %(error)s",
+                {"address": address, "error": error},
+            )
 
     # What happens ----------------------------------------------------------------------------
 
@@ -213,6 +219,9 @@ class Registrar:
             return
         self._reported[address] = outcome
         if problem:
-            log.warning("cannot register at name server %s: %s", address, problem)
+            log.warning(
+                "cannot register at name server %(address)s: %(problem)s",
+                {"address": address, "problem": problem},
+            )
         else:
-            log.info("registered at name server %s", address)
+            log.info("registered at name server %(address)s", {"address": address})

@@ -312,7 +312,8 @@ class PopState:
             self._offsets.commit(*key, offset, wall)
         except Refused as error:
             log.error(
-                "the offset of %s in %s is not stored: %s", key.group, key.topic, error.remark
+                "the offset of %(group)s in %(topic)s is not stored: %(remark)s",
+                {"group": key.group, "topic": key.topic, "remark": error.remark},
             )
 
     def _write(self, slot: BufferSlot, now: int, wall: int) -> None:

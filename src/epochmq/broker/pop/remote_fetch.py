@@ -134,7 +134,10 @@ class RemoteMessages:
             messages = await self._read(found, offsets, await self._address(*place))
         except EpochError as error:
             self._places.pop(place, None)
-            log.warning("messages of %s at %s cannot be read: %s", *place, error)
+            log.warning(
+                "messages of %(topic)s at %(broker)s cannot be read: %(error)s",
+                {"topic": place[0], "broker": place[1], "error": error},
+            )
         finally:
             if not self._closed:
                 came(messages)

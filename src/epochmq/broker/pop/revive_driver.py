@@ -238,9 +238,15 @@ class ReviveDriver:
         if not found.count:
             if found.status in (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY):
                 log.warning(
-                    "revive queue %d stood at %d, it holds %d..%d",
-                    queue_id, core.position, found.min_offset, found.max_offset,
-                )  # fmt: skip
+                    "revive queue %(queue_id)d stood at %(position)d, it holds"
+                    " %(min_offset)d..%(max_offset)d",
+                    {
+                        "queue_id": queue_id,
+                        "position": core.position,
+                        "min_offset": found.min_offset,
+                        "max_offset": found.max_offset,
+                    },
+                )
                 core.position = found.next_offset
             elif found.status is GetStatus.DAMAGED:
                 self._damaged[queue_id] = now + DAMAGED_AGAIN_MS
@@ -285,7 +291,10 @@ class ReviveDriver:
             elif found is not None:
                 core.add_acks(found.key, found.offsets)
             else:
-                log.error("revive queue: record %d cannot be decoded", core.position)
+                log.error(
+                    "revive queue: record %(position)d cannot be decoded",
+                    {"position": core.position},
+                )
             at += size
 
     # Delivering ------------------------------------------------------------------------------
@@ -383,7 +392,9 @@ class ReviveDriver:
         try:
             self._topics.ensure(topic, 1, PERM_READ_WRITE, wall)
         except Refused as error:
-            log.error("cannot revive into %s: %s", topic, error.remark)
+            log.error(
+                "cannot revive into %(topic)s: %(remark)s", {"topic": topic, "remark": error.remark}
+            )
             return None
         return topic
 
@@ -412,9 +423,15 @@ class ReviveDriver:
                 return message
             gone = gone or message.offset > before
         if gone:
-            log.warning("%s queue %d: message %d is gone", topic, check_point.queue_id, offset)
+            log.warning(
+                "%(topic)s queue %(queue_id)d: message %(offset)d is gone",
+                {"topic": topic, "queue_id": check_point.queue_id, "offset": offset},
+            )
             return _Lost.GONE
-        log.error("%s queue %d: message %d cannot be read", topic, check_point.queue_id, offset)
+        log.error(
+            "%(topic)s queue %(queue_id)d: message %(offset)d cannot be read",
+            {"topic": topic, "queue_id": check_point.queue_id, "offset": offset},
+        )
         return _Lost.HERE
 
     # Progress --------------------------------------------------------------------------------
@@ -442,7 +459,8 @@ class ReviveDriver:
                 self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, last, wall)
             except Refused as error:
                 log.error(
-                    "the progress of revive queue %d is not stored: %s", queue_id, error.remark
+                    "the progress of revive queue %(queue_id)d is not stored: %(remark)s",
+                    {"queue_id": queue_id, "remark": error.remark},
                 )
 
 

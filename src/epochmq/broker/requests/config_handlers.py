@@ -20,6 +20,7 @@ from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.common import NodeHandler, ok
 from epochmq.broker.state.broker_stats import StatsSpan
 from epochmq.model import names
+from epochmq.runtime.logging_setup import set_level
 from epochmq.wire.bodies.namesrv_bodies import TopicList
 from epochmq.wire.bodies.runtime_bodies import BrokerStatsData, BrokerStatsItem
 from epochmq.wire.codes import RequestCode, ResponseCode
@@ -60,7 +61,10 @@ def handle_update(
         raise Refused(ResponseCode.NO_PERMISSION, "; ".join(problems))
     for key in [key for key in changes if key in IGNORED]:
         # Ignored as in the file: RocketMQ's tools set the same options on all brokers of a cluster.
-        log.warning("%s: option '%s' has no effect in EpochMQ and is ignored", session.peer, key)
+        log.warning(
+            "%(peer)s: option '%(key)s' has no effect in EpochMQ and is ignored",
+            {"peer": session.peer, "key": key},
+        )
         del changes[key]
     if not changes:
         return Reply()
@@ -72,7 +76,10 @@ def handle_update(
             if error is not None:
                 raise Refused(ResponseCode.SYSTEM_ERROR, f"the change cannot be saved: {error}")
             _adopt(node, _changed(node, changes))  # apply to the options as they are now
-            log.warning("%s changed options: %s", session.peer, ", ".join(sorted(changes)))
+            log.warning(
+                "%(peer)s changed options: %(changes)s",
+                {"peer": session.peer, "changes": ", ".join(sorted(changes))},
+            )
         except Refused as refusal:
             reply = Reply(refusal.code, refusal.remark)
         session.answer(command, reply)
@@ -90,6 +97,8 @@ def _changed(node: BrokerContext, changes: Mapping[str, str]) -> BrokerOptions:
 
 def _adopt(node: BrokerContext, options: BrokerOptions) -> None:
     permission_changed = options.broker_permission != node.options.broker_permission
+    if options.log_level != node.options.log_level:
+        set_level(options.log_level)
     node.adopt_options(options)
     if permission_changed:
         # Brokers register each topic's permission with their own: register the topics again.

@@ -112,7 +112,10 @@ class PullHandler:
             except Refused as error:  # log only: the pull is answered already
                 if not self._lost_one:
                     self._lost_one = True
-                    log.warning("%s: its offset is not stored: %s", session.peer, error.remark)
+                    log.warning(
+                        "%(peer)s: its offset is not stored: %(remark)s",
+                        {"peer": session.peer, "remark": error.remark},
+                    )
 
     def _execute(self, request: PullRequest, now: int, *, first: bool) -> None:
         node = self._node

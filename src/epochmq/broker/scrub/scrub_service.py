@@ -70,7 +70,7 @@ class ScrubPeers:
                     server, question(*group, compat=compat), TIMEOUT_MS
                 )
             except EpochError as error:
-                log.debug("name server %s: %s", server, error)
+                log.debug("name server %(server)s: %(error)s", {"server": server, "error": error})
                 continue
             members = read(answer, *group, compat=compat).members or {}
             return {n: at for n, at in members.items() if at != self._node.address}
@@ -143,7 +143,7 @@ class Comparing:
             new = [one for one in found.different if (one.start, address) not in differences]
             await self._examine(new[: min(compare_digests.EXAMINED_MAX, differences.room)], address)
         except EpochError as error:
-            log.debug("%s: no digests: %s", address, error)
+            log.debug("%(address)s: no digests: %(error)s", {"address": address, "error": error})
             self._members_until_ms = 0
 
     async def _ask(
@@ -173,13 +173,11 @@ class Comparing:
         finally:
             if diverged:
                 log.error(
-                    "%d blocks of the log, the first at log offset %d, are not those of %s, though"
-                    " both brokers find theirs sound; nothing is changed. epochmq pipeline audit"
-                    " shows the difference; then stop the broker that is wrong, move its store away"
-                    " and start it again",
-                    len(diverged),
-                    diverged[0].start,
-                    address,
+                    "%(blocks)d blocks of the log, the first at log offset %(log_offset)d, are not"
+                    " those of %(address)s, though both brokers find theirs sound; nothing is"
+                    " changed. epochmq pipeline audit shows the difference; then stop the broker"
+                    " that is wrong, move its store away and start it again",
+                    {"blocks": len(diverged), "log_offset": diverged[0].start, "address": address},
                 )
 
     async def _is_diverged(self, seen: CheckedBlock, address: str) -> bool:
@@ -189,7 +187,10 @@ class Comparing:
             return False
         rows, verified = await self._ask(address, seen.start, seen.start + seen.size, verify=True)
         meaning = compare_digests.judge(own, seen.start, seen.size, rows, verified=verified)
-        log.debug("the block at log offset %d and %s: %s", seen.start, address, meaning.value)
+        log.debug(
+            "the block at log offset %(log_offset)d and %(address)s: %(meaning)s",
+            {"log_offset": seen.start, "address": address, "meaning": meaning.value},
+        )
         is_cut = seen.generation != self._node.store.checksums.generation
         return meaning is Meaning.DIVERGED and not is_cut
 
@@ -289,7 +290,7 @@ class ScrubService:
         told = self._told.setdefault(key, set())
         if text not in told:
             told.add(text)
-            log.warning("%s; %s", wanted.damaged, text)
+            log.warning("%(damaged)s; %(text)s", {"damaged": wanted.damaged, "text": text})
 
     async def _read(self, ask: AskForBytes) -> bytes:
         """Return the bytes that a member has of a range; fewer where its log ends."""
@@ -302,7 +303,10 @@ class ScrubService:
             )
             if answer.code != ResponseCode.SUCCESS or not answer.body:
                 if not data:
-                    log.info("%s, bytes from %d: %s", ask.address, ask.start, answer.remark)
+                    log.info(
+                        "%(address)s, bytes from %(log_offset)d: %(remark)s",
+                        {"address": ask.address, "log_offset": ask.start, "remark": answer.remark},
+                    )
                 break
             data += bytes(answer.body)
         return data

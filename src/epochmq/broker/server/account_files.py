@@ -47,7 +47,7 @@ def read_old_accounts(options: BrokerOptions, cipher: Cipher) -> list[Account]:
         raise ConfigError([f"option 'migrateAuthFromV1Enabled' {text}"])
     found = read_plain_acl(path or f"{home}/conf")
     for note in found.notes:
-        log.warning("%s", note)
+        log.warning("%(note)s", {"note": note})
     return [
         Account(each.name, cipher.encrypt(each.password), each.type, policies=each.policies)
         for each in found.accounts

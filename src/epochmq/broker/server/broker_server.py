@@ -46,6 +46,7 @@ from epochmq.runtime.clock import RealClock
 from epochmq.runtime.config_text import store_paths
 from epochmq.runtime.disk import RealDisk
 from epochmq.runtime.health_server import Checks, HealthServer
+from epochmq.runtime.logging_setup import set_level
 from epochmq.runtime.own_host import boot_id, free_port, host_address, host_name, memory_bytes
 from epochmq.runtime.process import process_figures, server_process
 from epochmq.runtime.server import RemotingServer
@@ -130,7 +131,10 @@ class Broker:
         folder, elsewhere = log_dir(root, log_path)
         disk = self._disk or RealDisk(options.store_path_root_dir, elsewhere=elsewhere)
         wall = self._clock.wall_ms()
+        configured = options.log_level
         options = self.options = apply_overrides(options, disk, wall, log.warning)
+        if options.log_level != configured:  # an operator changed it while the broker ran
+            set_level(options.log_level)
         host = pack(options.broker_ip1, self.port)
         topics = TopicTable()
         # The store must know each topic's queue type.
@@ -506,11 +510,16 @@ class Broker:
             if node.timer is not None:
                 node.timer.save_now(self._clock.wall_ms())
         except EnvironmentFault as error:
-            log.error("the last changes of the metadata could not be saved: %s", error)
+            log.error(
+                "the last changes of the metadata could not be saved: %(error)s", {"error": error}
+            )
         try:
             node.keeper.close(self._clock.wall_ms())
         except EnvironmentFault as error:
-            log.error("topics and groups could not be written as JSON at the end: %s", error)
+            log.error(
+                "topics and groups could not be written as JSON at the end: %(error)s",
+                {"error": error},
+            )
 
 
 class _Period:
@@ -528,7 +537,7 @@ class _Period:
         try:
             self._call()
         except EnvironmentFault as error:
-            log.error("cannot save: %s", error)
+            log.error("cannot save: %(error)s", {"error": error})
 
 
 def _bounds(options: BrokerOptions) -> Bounds:
@@ -587,4 +596,4 @@ async def _wait_for_stop(broker: Broker, stop: StopSignal) -> None:
         f" (clients are told {broker.node.address})",
         flush=True,
     )
-    log.info("stopping: %s", await stop.wait())
+    log.info("stopping: %(reason)s", {"reason": await stop.wait()})

@@ -21,6 +21,8 @@ LISTEN_PORT = "6888"
 _OURS = (
     "auditLogFile",
     "bindAddress",
+    "logFile",
+    "logFormat",
     "tls.enable",
     "tls.client.authServer",
     "tls.client.trustCertPath",
@@ -109,6 +111,8 @@ def _network(container: ContainerOptions) -> dict[str, str]:
     return {
         "auditLogFile": container.audit_log_file,
         "bindAddress": container.bind_address,
+        "logFile": container.log_file,
+        "logFormat": container.log_format,
         "tls.enable": str(container.tls_enable).lower(),
         "tls.client.authServer": str(container.tls_client_auth_server).lower(),
         "tls.client.trustCertPath": container.tls_client_trust_cert_path,

@@ -141,8 +141,8 @@ class Container:
         options = self.options
         if not is_loopback(options.bind_address) and not options.authentication_enabled:
             log.warning(
-                "the container listens on %s without access control: whoever can reach its port can"
-                " stop its brokers", options.bind_address,
+                "the container listens on %(bind_address)s without access control: whoever can"
+                " reach its port can stop its brokers", {"bind_address": options.bind_address},
             )  # fmt: skip
         tls = server_tls(options)
         sink = Dispatcher(protected(self._table(), options, (), _CHANGES, new_nonce))
@@ -154,7 +154,10 @@ class Container:
             except EpochError as error:
                 if isinstance(error, OurBug):
                     raise
-                log.error("the broker of %s does not start: %s", path, error)
+                log.error(
+                    "the broker of %(path)s does not start: %(error)s",
+                    {"path": path, "error": error},
+                )
                 failures.append(error)
         if failures and not self.brokers:
             await self.stop()
@@ -194,7 +197,10 @@ class Container:
                 self.roster.failed(identity, str(error))
                 raise
             self.roster.started(identity)
-            log.info("broker %s runs on port %s", identity, options.listen_port)
+            log.info(
+                "broker %(identity)s runs on port %(listen_port)s",
+                {"identity": identity, "listen_port": options.listen_port},
+            )
             return identity
 
     def _read(self, path: str) -> BrokerOptions:
@@ -203,7 +209,7 @@ class Container:
                 read_properties(path),
                 self.options,
                 env=self._env,
-                warn=lambda line: log.warning("%s: %s", path, line),
+                warn=lambda line: log.warning("%(path)s: %(line)s", {"path": path, "line": line}),
             )
         except ConfigError as error:
             lines = [line if path in line else f"{path}: {line}" for line in error.problems]
@@ -245,7 +251,7 @@ class Container:
             finally:
                 self.roster.gone(identity)
                 self._close_log(identity)
-            log.info("broker %s is stopped", identity)
+            log.info("broker %(identity)s is stopped", {"identity": identity})
 
     # Requests --------------------------------------------------------------------------------
 
@@ -260,13 +266,15 @@ class Container:
     def _handle_add(self, command: Command, session: Session, now: int) -> Held:
         header = decode_header(AddBrokerHeader, command.ext)
         path = checked_path(header.configPath, parts(self.options.broker_config_dirs))
-        log.warning("%s adds the broker of %s", session.peer, path)
+        log.warning("%(peer)s adds the broker of %(path)s", {"peer": session.peer, "path": path})
         return self._answer_after(command, session, self.add(path))
 
     def _handle_remove(self, command: Command, session: Session, now: int) -> Held:
         header = decode_header(RemoveBrokerHeader, command.ext)
         identity = InnerBrokerId(header.brokerClusterName, header.brokerName, header.brokerId)
-        log.warning("%s removes broker %s", session.peer, identity)
+        log.warning(
+            "%(peer)s removes broker %(identity)s", {"peer": session.peer, "identity": identity}
+        )
         return self._answer_after(command, session, self.remove(identity))
 
     def _answer_after(
@@ -302,7 +310,10 @@ class Container:
             code = ResponseCode.SYSTEM_ERROR if allowed else ResponseCode.NO_PERMISSION
             raise Refused(code, str(error)) from None
         self._version = self._version.next_version(RealClock().wall_ms())
-        log.warning("%s changed options: %s", session.peer, ", ".join(sorted(told)))
+        log.warning(
+            "%(peer)s changed options: %(changes)s",
+            {"peer": session.peer, "changes": ", ".join(sorted(told))},
+        )
         return Reply()
 
     def _handle_get(self, command: Command, session: Session, now: int) -> Reply:
@@ -341,6 +352,6 @@ async def main(options: ContainerOptions, env: Mapping[str, str]) -> None:
                 f"container ready on {options.bind_address}:{container.port} with {names}",
                 flush=True,
             )
-            log.info("stopping: %s", await stop.wait())
+            log.info("stopping: %(reason)s", {"reason": await stop.wait()})
         finally:
             await container.stop()

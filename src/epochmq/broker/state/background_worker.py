@@ -40,7 +40,9 @@ class BackgroundWorker:
         try:
             result: T | None = await self._thread.run(call)
         except Exception as error:
-            log.error("work in the background thread failed: %s", error, exc_info=error)
+            log.error(
+                "work in the background thread failed: %(error)s", {"error": error}, exc_info=error
+            )
             result = None
         if not self._closed:
             done(result)

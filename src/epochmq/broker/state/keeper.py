@@ -132,7 +132,10 @@ class MetadataKeeper:
     def _written(self, error: EnvironmentFault | None) -> None:
         writing, self.writing = self.writing or {}, None
         if error is not None:
-            log.error("topics and groups cannot be saved now, the broker tries again: %s", error)
+            log.error(
+                "topics and groups cannot be saved now, the broker tries again: %(error)s",
+                {"error": error},
+            )
             for table in self._tables:
                 if table.file in writing:
                     table.give_back(writing[table.file])

@@ -99,7 +99,7 @@ class TableWriter:
             await self._blocking.run(write)
         except EnvironmentFault as error:
             table.dirty = True
-            log.error("%s cannot be saved now: %s", path, error)
+            log.error("%(path)s cannot be saved now: %(error)s", {"path": path, "error": error})
 
 
 def _nothing() -> None:

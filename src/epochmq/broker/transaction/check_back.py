@@ -69,7 +69,10 @@ class CheckBackDriver:
         self._damaged.pop(half.offset, None)
         if raw is None:
             self.counts["gone"] += 1
-            log.error("half message %d of %s is gone", half.queue_offset, half.group)
+            log.error(
+                "half message %(queue_offset)d of %(group)s is gone",
+                {"queue_offset": half.queue_offset, "group": half.group},
+            )
             self._context.core.gone(half)
             return None
         if self._context.is_over(half, raw, now):
@@ -89,9 +92,10 @@ class CheckBackDriver:
         self._damaged[half.offset] = None
         self.counts["damaged"] += 1
         log.error(
-            "half message %d of %s at %d of the log is damaged; it waits for its repair",
-            half.queue_offset, half.group, half.offset,
-        )  # fmt: skip
+            "half message %(queue_offset)d of %(group)s at %(offset)d of the log is damaged; it"
+            " waits for its repair",
+            {"queue_offset": half.queue_offset, "group": half.group, "offset": half.offset},
+        )
 
     def _draft(self, look: ReadHalfMessages, message: StoredMessage) -> Draft | None:
         half = look.half
@@ -111,7 +115,10 @@ class CheckBackDriver:
         home = f"{self._context.node.options.broker_name}@{half.origin}"
         draft = handed_over(message, home)
         if draft is None:
-            log.error("half message %d of %s names no topic", half.queue_offset, half.group)
+            log.error(
+                "half message %(queue_offset)d of %(group)s names no topic",
+                {"queue_offset": half.queue_offset, "group": half.group},
+            )
             self._context.core.gone(half)
         return draft
 
@@ -127,9 +134,10 @@ class CheckBackDriver:
         elif look.why is Why.GIVE_UP:
             self.counts["given_up"] += 1
             log.warning(
-                "half message %s of group %s was asked for %d times, now it is in"
-                " TRANS_CHECK_MAX_TIME_TOPIC", message.msg_id, half.group, half.checks,
-            )  # fmt: skip
+                "half message %(msg_id)s of group %(group)s was asked for %(checks)d times, now it"
+                " is in TRANS_CHECK_MAX_TIME_TOPIC",
+                {"msg_id": message.msg_id, "group": half.group, "checks": half.checks},
+            )
             core.done(half, self._context.node.clock.now_ms(), committed=False)
         elif look.why is Why.RENEW:
             self.counts["renewed"] += 1

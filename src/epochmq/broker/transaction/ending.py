@@ -138,9 +138,15 @@ class TransactionEndings:
         self.counts["refused"] += 1
         header = end.header
         log.info(
-            "END_TRANSACTION of %s for %d at %d refused: %s",
-            header.producerGroup, header.tranStateTableOffset, header.commitLogOffset, remark,
-        )  # fmt: skip
+            "END_TRANSACTION of %(producerGroup)s for %(tranStateTableOffset)d at"
+            " %(commitLogOffset)d refused: %(remark)s",
+            {
+                "producerGroup": header.producerGroup,
+                "tranStateTableOffset": header.tranStateTableOffset,
+                "commitLogOffset": header.commitLogOffset,
+                "remark": remark,
+            },
+        )
         end.answer(Reply(code, remark))
 
     # Finding the half message ----------------------------------------------------------------

@@ -220,7 +220,10 @@ class BrokerCalls:
         try:
             checked(await self._instance.call(address, command, SEND_BACK_TIMEOUT_MS))
         except Refused as error:
-            log.info("%s is sent to the retry topic as a copy: %s", message.msg_id, error)
+            log.info(
+                "%(msg_id)s is sent to the retry topic as a copy: %(error)s",
+                {"msg_id": message.msg_id, "error": error},
+            )
             outgoing = retry_of(message, self._group, delay_level, max_reconsume)
             command = send_request(outgoing, self._instance.clock.wall_ms())
             checked(await self._instance.call(address, command, SEND_BACK_TIMEOUT_MS))

@@ -80,7 +80,9 @@ class Concurrent:
         if member.is_stopping:
             return batch  # uncommitted, so the next owner of the queue gets them
         if not member.is_clustering:
-            log.warning("%d messages failed; broadcasting has no retry", len(batch))
+            log.warning(
+                "%(messages)d messages failed; broadcasting has no retry", {"messages": len(batch)}
+            )
             return []
         failed = []
         for message in batch:
@@ -89,7 +91,10 @@ class Concurrent:
                     message, owned.queue.broker_name, BY_BROKER, member.options.max_reconsume_times
                 )
             except EpochError as error:
-                log.warning("cannot send back %s: %s", message.msg_id, error)
+                log.warning(
+                    "cannot send back %(msg_id)s: %(error)s",
+                    {"msg_id": message.msg_id, "error": error},
+                )
                 message.reconsume_times += 1
                 failed.append(message)
         return failed
@@ -180,7 +185,10 @@ class Ordered:
         try:
             await self._member.calls.send_back(message, owned.queue.broker_name, DEAD_LETTER, limit)
         except EpochError as error:
-            log.warning("cannot write the dead letter of %s: %s", message.msg_id, error)
+            log.warning(
+                "cannot write the dead letter of %(msg_id)s: %(error)s",
+                {"msg_id": message.msg_id, "error": error},
+            )
             return False
         return True
 
@@ -213,7 +221,9 @@ class OperatorRequests:
 
     async def _reset(self, table: list[tuple[MessageQueue, int]]) -> None:
         for queue, offset in table:
-            log.info("an operator resets %s to %d", queue, offset)
+            log.info(
+                "an operator resets %(queue)s to %(offset)d", {"queue": queue, "offset": offset}
+            )
             await self._member.restart_at(queue, offset)
 
     def _status(self, command: Command, session: Session) -> Reply | None:

@@ -192,7 +192,10 @@ class GroupMember:
             async with asyncio.timeout(DRAIN_MS / 1_000):
                 await self._consuming.drain()
         except TimeoutError:
-            log.warning("listeners of %s did not finish in %d ms", self.group, DRAIN_MS)
+            log.warning(
+                "listeners of %(group)s did not finish in %(drain_ms)d ms",
+                {"group": self.group, "drain_ms": DRAIN_MS},
+            )
         for queue in list(self.owned):
             await self.give(queue)
 
@@ -207,7 +210,9 @@ class GroupMember:
             except NotFound:
                 continue  # the broker creates the retry topic after the first heartbeat
             except EpochError as error:
-                log.info("rebalance of %s skipped: %s", topic, error)
+                log.info(
+                    "rebalance of %(topic)s skipped: %(error)s", {"topic": topic, "error": error}
+                )
                 settled = False
         return settled
 
@@ -229,7 +234,7 @@ class GroupMember:
             try:
                 await self.calls.unlock(queue.broker_name, [queue])
             except NotReachable as error:
-                log.info("cannot unlock %s: %s", queue, error)
+                log.info("cannot unlock %(queue)s: %(error)s", {"queue": queue, "error": error})
 
     async def _finished(self, owned: Owned) -> None:
         """Wait for the running listener of the queue; else the next member would get its message as
@@ -240,7 +245,10 @@ class GroupMember:
         if workers:
             _, late = await asyncio.wait(workers, timeout=FINISH_MS / 1_000)
             if late:
-                log.warning("a listener of %s holds %s for too long", self.group, owned.queue)
+                log.warning(
+                    "a listener of %(group)s holds %(queue)s for too long",
+                    {"group": self.group, "queue": owned.queue},
+                )
 
     def lose(self, queue: MessageQueue) -> None:
         """Drop `queue` after its lock was lost.
@@ -252,7 +260,7 @@ class GroupMember:
         owned = self.owned.pop(queue, None)
         if owned is None:
             return
-        log.warning("%s lost the lock of %s", self.group, queue)
+        log.warning("%(group)s lost the lock of %(queue)s", {"group": self.group, "queue": queue})
         owned.window.dropped = True
         for task in owned.tasks:
             task.cancel()
@@ -296,7 +304,7 @@ class GroupMember:
         try:
             await self.instance.refresh(topic)
         except NotFound:
-            log.info("topic %s does not exist yet", topic)
+            log.info("topic %(topic)s does not exist yet", {"topic": topic})
 
     async def _note_start(self, topic: str) -> None:
         """Note where the queues of `topic` end: a new group with start "last" begins there.
@@ -313,7 +321,10 @@ class GroupMember:
         try:
             self._ends.setdefault(queue, await self.calls.max_offset(queue))
         except EpochError as error:
-            log.info("the end of %s is not known at the start: %s", queue, error)
+            log.info(
+                "the end of %(queue)s is not known at the start: %(error)s",
+                {"queue": queue, "error": error},
+            )
 
     async def _rebalances(self) -> None:
         while not self.is_stopping:
@@ -413,7 +424,10 @@ class GroupMember:
                     level = logging.ERROR if failures == 1 else logging.INFO
                     log.log(level, "pull of %s: %s; asking again", owned.queue, error)
                 else:
-                    log.info("cannot pull from %s: %s", owned.queue, error)
+                    log.info(
+                        "cannot pull from %(queue)s: %(error)s",
+                        {"queue": owned.queue, "error": error},
+                    )
                 first_ms = consumer_state.RETRY_AFTER_ERROR_MS
                 pause_ms = delay_ms(failures, self.instance.rng, first_ms=first_ms)
                 await asyncio.sleep(pause_ms / 1_000)
@@ -424,7 +438,7 @@ class GroupMember:
         try:
             await self.instance.ensure_route(topic)
         except EpochError as error:
-            log.debug("route of %s: %s", topic, error)
+            log.debug("route of %(topic)s: %(error)s", {"topic": topic, "error": error})
 
     async def _pull_once(self, owned: Owned) -> None:
         window, cursor = owned.window, owned.cursor
@@ -458,10 +472,12 @@ class GroupMember:
             restore_topic(message, self.group)
         if pulled.status is PullStatus.OFFSET_ILLEGAL:
             log.warning(
-                "offset %d of %s is outside the queue; going on at %d",
-                owned.cursor.next_offset,
-                owned.queue,
-                pulled.next_offset,
+                "offset %(offset)d of %(queue)s is outside the queue; going on at %(new_offset)d",
+                {
+                    "offset": owned.cursor.next_offset,
+                    "queue": owned.queue,
+                    "new_offset": pulled.next_offset,
+                },
             )
         owned.cursor.found(pulled.next_offset, pulled.suggested_broker_id)
         owned.window.put(messages, pulled.next_offset)
@@ -487,7 +503,10 @@ class GroupMember:
             try:
                 await self.calls.commit(queue, offset)
             except EpochError as error:
-                log.info("cannot commit offsets of %s: %s", queue, error)
+                log.info(
+                    "cannot commit offsets of %(queue)s: %(error)s",
+                    {"queue": queue, "error": error},
+                )
                 self.offsets.not_saved(queue, offset)
 
     async def _locks(self) -> None:
@@ -506,7 +525,10 @@ class GroupMember:
         try:
             held = await self.calls.lock(broker_name, queues)
         except EpochError as error:
-            log.info("cannot lock queues at %s: %s", broker_name, error)
+            log.info(
+                "cannot lock queues at %(broker_name)s: %(error)s",
+                {"broker_name": broker_name, "error": error},
+            )
             for topic in {queue.topic for queue in queues}:
                 self.instance.routes.expire(topic)
                 await self._try_refresh(topic)

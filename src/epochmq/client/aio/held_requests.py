@@ -70,4 +70,4 @@ class HeldRequests:
         try:
             await self._peers.invoke(address, command, TIMEOUT_MS)
         except NotReachable as error:
-            log.info("a broker that holds requests does not answer: %s", error)
+            log.info("a broker that holds requests does not answer: %(error)s", {"error": error})

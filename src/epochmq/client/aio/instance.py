@@ -178,7 +178,10 @@ class Instance:
                 command = request(RequestCode.UNREGISTER_CLIENT, header)
                 await self.peers.invoke(address, command, CALL_TIMEOUT_MS)
             except EpochError as error:
-                log.debug("cannot unregister from %s: %s", address, error)
+                log.debug(
+                    "cannot unregister from %(address)s: %(error)s",
+                    {"address": address, "error": error},
+                )
         self._refreshing.cancel()
         await self.peers.close()
 
@@ -270,7 +273,9 @@ class Instance:
             await self.call(address, request(RequestCode.HEART_BEAT, None, body))
             self._greeted.add(address)
         except NotReachable as error:
-            log.warning("heartbeat to %s failed: %s", address, error)
+            log.warning(
+                "heartbeat to %(address)s failed: %(error)s", {"address": address, "error": error}
+            )
 
     async def _heartbeats(self) -> None:
         while True:
@@ -285,7 +290,9 @@ class Instance:
 
 
 def _log_end(task: asyncio.Task[Any], error: BaseException) -> None:
-    log.error("%s ended: %s", task.get_name(), error, exc_info=error)
+    log.error(
+        "%(task)s ended: %(error)s", {"task": task.get_name(), "error": error}, exc_info=error
+    )
 
 
 # Closing -------------------------------------------------------------------------------------
@@ -332,4 +339,6 @@ class Closing(ABC):
 
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
-        log.warning("closing failed: %s", task.exception(), exc_info=task.exception())
+        log.warning(
+            "closing failed: %(error)s", {"error": task.exception()}, exc_info=task.exception()
+        )

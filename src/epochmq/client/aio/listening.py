@@ -59,9 +59,10 @@ class UserListener:
             return
         self._warned.add(kind)
         log.warning(
-            "the listener returned %.100r, which counts as LATER: its messages come again and end"
-            " as dead letters; return None or ConsumeResult.SUCCESS for messages that are done",
-            result,
+            "the listener returned %(result).100r, which counts as LATER: its messages come again"
+            " and end as dead letters; return None or ConsumeResult.SUCCESS for messages that are"
+            " done",
+            {"result": result},
         )
 
 
@@ -78,16 +79,24 @@ async def call_listener(listener: CallListener, messages: Sequence[StoredMessage
         return await listener(messages)
     except asyncio.CancelledError:
         if task is not None and task.cancelling() > cancels:
-            log.warning("the listener was cancelled; %s is delivered again", messages[0].msg_id)
+            log.warning(
+                "the listener was cancelled; %(msg_id)s is delivered again",
+                {"msg_id": messages[0].msg_id},
+            )
             raise
-        log.exception("the listener ended in CancelledError on %s", messages[0].msg_id)
+        log.exception(
+            "the listener ended in CancelledError on %(msg_id)s", {"msg_id": messages[0].msg_id}
+        )
     except (KeyboardInterrupt, SystemExit) as error:
-        log.warning("the listener raised %r on %s", error, messages[0].msg_id)
+        log.warning(
+            "the listener raised %(error)r on %(msg_id)s",
+            {"error": error, "msg_id": messages[0].msg_id},
+        )
         asyncio.get_running_loop().call_soon(_raise, error)
     except GeneratorExit:
         raise
     except BaseException:
-        log.exception("the listener failed on %s", messages[0].msg_id)
+        log.exception("the listener failed on %(msg_id)s", {"msg_id": messages[0].msg_id})
     return ConsumeResult.LATER
 
 

@@ -158,9 +158,8 @@ class PopCalls:
         sound = is_sound(message)
         if not sound:
             log.error(
-                "cannot decode messages popped by %s: %s",
-                self._group,
-                CorruptMessage(message, "", 0),
+                "cannot decode messages popped by %(group)s: %(error)s",
+                {"group": self._group, "error": CorruptMessage(message, "", 0)},
             )
         return sound
 
@@ -197,7 +196,10 @@ class PopCalls:
         )
         for result in done:
             if isinstance(result, Refused):
-                log.info("an ack of %s was refused: %s", topic, result)
+                log.info(
+                    "an ack of %(topic)s was refused: %(result)s",
+                    {"topic": topic, "result": result},
+                )
             elif isinstance(result, BaseException):
                 raise result
 

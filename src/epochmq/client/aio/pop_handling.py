@@ -77,10 +77,16 @@ class Acker:
                 except NotReachable as error:
                     batch, again = self._split(batch)
                     waiting[:0] = again
-                    log.info("acknowledgements to %s failed: %s", broker_name, error)
+                    log.info(
+                        "acknowledgements to %(broker_name)s failed: %(error)s",
+                        {"broker_name": broker_name, "error": error},
+                    )
                     await asyncio.sleep(RETRY_MS / 1_000)
                 except EpochError as error:
-                    log.warning("acknowledgements to %s failed: %s", broker_name, error)
+                    log.warning(
+                        "acknowledgements to %(broker_name)s failed: %(error)s",
+                        {"broker_name": broker_name, "error": error},
+                    )
                 for ack in batch:
                     ack.done()
         finally:
@@ -118,14 +124,20 @@ class Fates:
         try:
             await self._calls.ack(taken.topic, taken.handle)
         except EpochError as error:
-            log.info("cannot acknowledge %s: %s", taken.message.msg_id, error)
+            log.info(
+                "cannot acknowledge %(msg_id)s: %(error)s",
+                {"msg_id": taken.message.msg_id, "error": error},
+            )
 
     async def hide(self, taken: HeldMessage, invisible_ms: int) -> None:
         """Hide a message for `invisible_ms`. On failure its present invisible time stays."""
         try:
             await self._calls.change_invisible(taken.topic, taken.handle, invisible_ms)
         except EpochError as error:
-            log.info("cannot change the invisible time of %s: %s", taken.message.msg_id, error)
+            log.info(
+                "cannot change the invisible time of %(msg_id)s: %(error)s",
+                {"msg_id": taken.message.msg_id, "error": error},
+            )
 
     def is_late(self, taken: HeldMessage) -> bool:
         """Whether the invisible time is over, so that another member may have the message."""
@@ -142,7 +154,10 @@ class Fates:
             name = taken.handle.broker_name
             await self._dead_letters.send_back(message, name, DEAD_LETTER, limit)
         except EpochError as error:
-            log.warning("cannot write the dead letter of %s: %s", message.msg_id, error)
+            log.warning(
+                "cannot write the dead letter of %(msg_id)s: %(error)s",
+                {"msg_id": message.msg_id, "error": error},
+            )
             return False
         return True
 
@@ -194,8 +209,8 @@ class PopConcurrent:
         result = await call_listener(self._listener, [taken.message])
         if fates.is_late(taken):
             log.warning(
-                "%s was handled for longer than its invisible time; it is delivered again",
-                taken.message.msg_id,
+                "%(msg_id)s was handled for longer than its invisible time; it is delivered again",
+                {"msg_id": taken.message.msg_id},
             )
             taken.share.let_go()
         elif result is ConsumeResult.SUCCESS or await fates.gave_up(taken):

@@ -176,7 +176,7 @@ class PopMember:
                     await share.popping.wait()
                 await self.instance.greet_all()  # its answer shows that the pops have arrived
         except TimeoutError:
-            log.info("brokers of %s do not have all first pops yet", self.group)
+            log.info("brokers of %(group)s do not have all first pops yet", {"group": self.group})
 
     async def stop(self) -> None:
         """Stop calling listeners, wait for running ones, and report their results to the brokers.
@@ -191,7 +191,7 @@ class PopMember:
             async with asyncio.timeout(self.options.invisible_ms / 1_000):
                 await self._handling.drain()
         except TimeoutError:
-            log.warning("listeners of %s did not finish in time", self.group)
+            log.warning("listeners of %(group)s did not finish in time", {"group": self.group})
         for queue in list(self.shares):
             self._give(queue)
 
@@ -205,7 +205,10 @@ class PopMember:
             try:
                 went_well = await self._share_topic(topic)
             except (NotReachable, Refused, NotFound) as error:
-                log.info("cannot get the assignment of %s: %s", topic, error)
+                log.info(
+                    "cannot get the assignment of %(topic)s: %(error)s",
+                    {"topic": topic, "error": error},
+                )
                 went_well = False
             if topic == self._retries:
                 self._knows_retries = went_well
@@ -232,7 +235,7 @@ class PopMember:
         try:
             await self.instance.refresh(topic)
         except NotFound:
-            log.info("topic %s does not exist yet", topic)
+            log.info("topic %(topic)s does not exist yet", {"topic": topic})
 
     async def _rounds(self) -> None:
         while not self.is_stopping:
@@ -286,7 +289,9 @@ class PopMember:
             try:
                 await self._pop_once(share)
             except EpochError as error:
-                log.info("cannot pop from %s: %s", share.queue, error)
+                log.info(
+                    "cannot pop from %(queue)s: %(error)s", {"queue": share.queue, "error": error}
+                )
                 self.instance.routes.expire(share.queue.topic)
                 await asyncio.sleep(pop_state.FULL_PAUSE_MS / 1_000)
                 self._share_now.set()
@@ -332,7 +337,10 @@ class PopMember:
                 handle = handle_of(message)
                 await self.calls.change_invisible(topic, handle, pop_state.GIVE_BACK_MS)
             except EpochError as error:
-                log.info("cannot return %s to the queue: %s", message.msg_id, error)
+                log.info(
+                    "cannot return %(msg_id)s to the queue: %(error)s",
+                    {"msg_id": message.msg_id, "error": error},
+                )
 
     async def _sorted(
         self, share: Share, data: SubscriptionData, popped: Popped
@@ -355,5 +363,7 @@ class PopMember:
             try:
                 await self.calls.ack_all(data.topic, share.queue.broker_name, unwanted)
             except EpochError as error:
-                log.info("cannot acknowledge messages without a wanted tag: %s", error)
+                log.info(
+                    "cannot acknowledge messages without a wanted tag: %(error)s", {"error": error}
+                )
         return taken

@@ -284,9 +284,9 @@ class TransactionProducer(Producer):
                 break
             await asyncio.sleep(pause_ms / 1_000)
         log.warning(
-            "the broker did not accept the end of transaction %s and will check it: %s",
-            sent.msg_id,
-            problem,
+            "the broker did not accept the end of transaction %(msg_id)s and will check it:"
+            " %(problem)s",
+            {"msg_id": sent.msg_id, "problem": problem},
         )
         return False
 
@@ -315,9 +315,8 @@ class TransactionProducer(Producer):
             if task is not None and task.cancelling():
                 raise
             log.warning(
-                "the check of transaction %s failed, the broker repeats it: %r",
-                message.msg_id,
-                error,
+                "the check of transaction %(msg_id)s failed, the broker repeats it: %(error)r",
+                {"msg_id": message.msg_id, "error": error},
             )
             return
         finally:

@@ -14,6 +14,7 @@ from epochmq.controller.controller_core import ControllerCore
 from epochmq.controller.options import KEPT_BACK, UNCLEAN, ControllerOptions
 from epochmq.controller.steps import ControllerCall, Steps, Write
 from epochmq.controller.timeline import Failover
+from epochmq.runtime.logging_setup import set_level
 from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.bodies.controller_bodies import FailoverData, TimelineData
 from epochmq.wire.codes import ResponseCode
@@ -37,6 +38,8 @@ def handle_update_config(core: ControllerCore, call: ControllerCall) -> Steps:
         yield Write(SetSetting("", UNCLEAN, value=value))
     if told:
         core.config.save(told)
+        if options.log_level != context.options.log_level:
+            set_level(options.log_level)
         context.change_options(options)
     return Reply()
 

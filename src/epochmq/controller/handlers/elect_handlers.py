@@ -137,7 +137,10 @@ def _designate(
             f"broker {by.wanted} is not in the sync-state set {group.members}: messages would be "
             "lost; to agree to that send uncleanElect=true, or set enableElectUncleanMaster",
         )
-    log.warning("group %s: broker %d is to be master by command", group.name, by.wanted)
+    log.warning(
+        "group %(group)s: broker %(broker_id)d is to be master by command",
+        {"group": group.name, "broker_id": by.wanted},
+    )
     until_ms = context.now + ELECTION_MS
     core.elections.transfer(group.key, by, until_ms)
     yield Election(group.key, until_ms + 100)

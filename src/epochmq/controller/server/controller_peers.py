@@ -80,7 +80,9 @@ class RaftLink:
             while self._waiting:
                 self._write(peer, self._waiting.popleft())
         except NotReachable as error:
-            log.debug("controller %s: %s", self._address, error)
+            log.debug(
+                "controller %(address)s: %(error)s", {"address": self._address, "error": error}
+            )
             self._waiting.clear()
             await asyncio.sleep(PAUSE_MS / 1000)
         finally:

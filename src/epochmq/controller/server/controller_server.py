@@ -191,11 +191,15 @@ class Controller:
         if self._stopped:
             return
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-            log.warning("controller %s is of a version that proves nothing: believed", sender)
+            log.warning(
+                "controller %(controller)s is of a version that proves nothing: believed",
+                {"controller": sender},
+            )
         elif answer.code != ResponseCode.SUCCESS:
             self._raft_sessions.forget(session.id)
             log.warning(
-                "%s: connection closed: the peer is not controller %s", session.peer, sender
+                "%(peer)s: connection closed: the peer is not controller %(controller)s",
+                {"peer": session.peer, "controller": sender},
             )
             session.close(f"this connection is not controller {sender}'s")
             return
@@ -203,7 +207,9 @@ class Controller:
             for data in self._raft_sessions.prove(session.id):
                 self._deliver(sender, data)
         except PeerError as error:
-            log.warning("%s: connection closed: %s", session.peer, error)
+            log.warning(
+                "%(peer)s: connection closed: %(error)s", {"peer": session.peer, "error": error}
+            )
             session.close(str(error))
 
     def _answer_link(self, command: Command, session: Session, now: int) -> Reply:
@@ -215,7 +221,7 @@ class Controller:
 
     def _fail(self, error: EnvironmentFault) -> None:
         """Stop working after a failure; `main` ends the process with one line."""
-        log.critical("the controller stops: %s", error)
+        log.critical("the controller stops: %(error)s", {"error": error})
         self._stopped = True
         if not self.failed.done():
             self.failed.set_result(error)
@@ -285,7 +291,9 @@ class Controller:
                 break
             except OutOfResources as error:
                 if not waits:
-                    log.warning("the controller waits, nothing is lost: %s", error)
+                    log.warning(
+                        "the controller waits, nothing is lost: %(error)s", {"error": error}
+                    )
                 waits = True
                 await asyncio.sleep(RESOURCES_PAUSE_MS / 1000)
             except EnvironmentFault as error:
@@ -306,7 +314,10 @@ class Controller:
             else:
                 await self._peers.oneway(notice.address, notice.command, NOTIFY_TIMEOUT_MS)
         except NotReachable as error:
-            log.info("broker %s could not be notified of its role: %s", notice.address, error)
+            log.info(
+                "broker %(address)s could not be notified of its role: %(error)s",
+                {"address": notice.address, "error": error},
+            )
         if notice.acknowledged:
             self.node.notified(notice.ticket, acknowledged, self._now())
             self._soon()
@@ -395,7 +406,7 @@ async def main(options: ControllerOptions, observe: Observe | None = None) -> No
             print(f"controller {options.peers().self_id} ready on {where}", flush=True)
             controller.failed.add_done_callback(lambda failed: stop.ask("it cannot go on"))
             async with nullcontext() if observe is None else observe(controller):
-                log.info("stopping: %s", await stop.wait())
+                log.info("stopping: %(reason)s", {"reason": await stop.wait()})
             if controller.failed.done():
                 raise controller.failed.result()
         finally:

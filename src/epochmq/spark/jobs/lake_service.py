@@ -133,7 +133,9 @@ class LakeService:
         try:
             self._follow(wanted_tables(self._cluster.attributes()))
         except EpochError as error:
-            log.warning("topics cannot be listed; known ones are continued: %s", error)
+            log.warning(
+                "topics cannot be listed; known ones are continued: %(error)s", {"error": error}
+            )
         now_s = self._clock_s()
         due = [each for each in self.tables.values() if each.retry_at_s <= now_s]
         with ThreadPoolExecutor(self._options.threads, "epochmq-lake") as pool:
@@ -146,7 +148,9 @@ class LakeService:
 
     def _follow(self, wanted: Mapping[str, str]) -> None:
         for topic in sorted(self.tables.keys() - wanted.keys()):
-            log.info("topic %s is no longer kept as a table; the table stays", topic)
+            log.info(
+                "topic %(topic)s is no longer kept as a table; the table stays", {"topic": topic}
+            )
             self.tables.pop(topic).close()
         for topic, format in wanted.items():
             known = self.tables.get(topic)
@@ -164,7 +168,10 @@ class LakeService:
             table.retry_at_s = self._clock_s() + pause
             table.close()
             said = error if isinstance(error, EpochError) else f"{type(error).__name__}: {error}"
-            log.warning("topic %s: %s; next try in %.0f s", table.topic, said, pause)
+            log.warning(
+                "topic %(topic)s: %(error)s; next try in %(pause_s).0f s",
+                {"topic": table.topic, "error": said, "pause_s": pause},
+            )
             return 0
         table.failures = 0
         return rows
@@ -189,7 +196,10 @@ class LakeService:
         archive.open()
         table.archive = archive
         table.vacuum_at_s = self._clock_s() + VACUUM_EVERY_S
-        log.info("topic %s is kept as a %s table at %s", table.topic, table.format, options.table)
+        log.info(
+            "topic %(topic)s is kept as a %(format)s table at %(table)s",
+            {"topic": table.topic, "format": table.format, "table": options.table},
+        )
         self._publish(table.topic, archive)
         return archive
 
@@ -198,13 +208,19 @@ class LakeService:
         try:
             self._cluster.commit_all(GROUP, archive.positions)
         except EpochError as error:
-            log.warning("topic %s: offsets of %s are not published: %s", topic, GROUP, error)
+            log.warning(
+                "topic %(topic)s: offsets of %(group)s are not published: %(error)s",
+                {"topic": topic, "group": GROUP, "error": error},
+            )
 
     def _vacuum(self, table: KeptTopic, archive: Archive) -> None:
         if self._options.compact_every and self._clock_s() >= table.vacuum_at_s:
             table.vacuum_at_s = self._clock_s() + VACUUM_EVERY_S
             gone = archive.table.vacuum(self._options.vacuum_hours)
-            log.info("topic %s: %d files that a compaction replaced are deleted", table.topic, gone)
+            log.info(
+                "topic %(topic)s: %(files)d files that a compaction replaced are deleted",
+                {"topic": table.topic, "files": gone},
+            )
 
 
 @contextmanager
