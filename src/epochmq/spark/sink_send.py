@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
-from epochmq.client.aio.producer import Producer, SendResult
+from epochmq.client.aio.producer import Producer
 from epochmq.client.core.retrying import delay_ms
 from epochmq.client.core.route_cache import publish_queues
 from epochmq.client.core.send_policy import SendStatus, SendVerdict, judge
+from epochmq.client.core.send_result import SendResult
 from epochmq.model.topic import PERM_WRITE, MessageQueue, TopicRouteData, format_perm
 from epochmq.runtime.address_map import mapped_addresses
 from epochmq.runtime.tls import client_tls

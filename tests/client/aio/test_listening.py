@@ -84,7 +84,7 @@ def test_the_end_of_the_program_ends_the_loop_and_keeps_the_message(
 
 @pytest.mark.parametrize("result", [True, 0, "SUCCESS", [], object()])
 async def test_what_is_no_result_means_later_and_is_said_once(result: object, caplog) -> None:
-    listener = UserListener()
+    listener = UserListener("g")
     listener.function = lambda _messages: result  # type: ignore[assignment,return-value]
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
@@ -93,7 +93,7 @@ async def test_what_is_no_result_means_later_and_is_said_once(result: object, ca
 
 
 async def test_a_plain_function_and_none_will_do() -> None:
-    listener = UserListener()
+    listener = UserListener("g")
     with pytest.raises(UsageError, match="on_message"):
         listener.check_set()
     listener.function = lambda _messages: None

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.client.core.test_trace_text import context
 from tests.compat.peers.epochmq import EpochCluster
 from tests.spark.jobs.replicas import make_log, write_store
-from tests.spark.jobs.test_trace_text import context
 from tests.spark.sinking import messages
 
 from epochmq.base.errors import NotFound, UsageError

@@ -10,6 +10,7 @@ from epochmq.admin.messages.following import merged, spans_of
 from epochmq.admin.messages.position import PositionKind, StartPosition
 from epochmq.admin.nouns.noun_base import route_of
 from epochmq.admin.nouns.noun_message import row_of
+from epochmq.admin.shared.trace_figures import message_trace
 from epochmq.base.errors import EpochError, NotFound
 from epochmq.client.aio import Sql
 from epochmq.model.message import StoredMessage
@@ -64,7 +65,7 @@ async def find_messages(
 
 
 async def message_detail(client: ClusterClient, topic: str, msg_id: str) -> Row:
-    """Return one message with its state in each consumer group.
+    """Return one message with its state in each consumer group, and its trace.
 
     Raises:
         NotFound: the topic or the message does not exist.
@@ -72,8 +73,13 @@ async def message_detail(client: ClusterClient, topic: str, msg_id: str) -> Row:
     await route_of(client.admin, topic)
     message = await client.admin.message(topic, msg_id)
     tracks = await client.admin.tracks(message)
+    try:
+        traces = [each.row() for each in await message_trace(client.admin, message.msg_id)]
+    except EpochError:
+        traces = []  # there is no topic of traces, or the user may not read it
     return {
         **row_of(message),
+        "traces": traces,
         "tracks": [
             {"group": each.group, "track": each.kind, "problem": each.problem} for each in tracks
         ],

@@ -54,6 +54,7 @@ COMMANDS = {
     "queryMsgByKey": ("queries", "Ids of messages with a key."),
     "queryMsgByUniqueKey": ("queries", "Messages by the id that their producer gave."),
     "queryMsgByOffset": ("queries", "The message at an offset of a queue."),
+    "queryMsgTraceById": ("mqadmin_trace", "Who sent a message, and which groups consumed it."),
     "sendMessage": ("transfer", "Send one message."),
     "consumeMessage": ("transfer", "Print messages of a topic."),
     "createUser": ("mqadmin_auth", "Create a user."),
@@ -74,8 +75,8 @@ SECTIONS = {
     "Controllers and replicas": tuple(COMMANDS)[12:22],
     "Topics": tuple(COMMANDS)[22:28],
     "Consumer groups": tuple(COMMANDS)[28:35],
-    "Messages": tuple(COMMANDS)[35:41],
-    "Users and policies": tuple(COMMANDS)[41:],
+    "Messages": tuple(COMMANDS)[35:42],
+    "Users and policies": tuple(COMMANDS)[42:],
 }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from epochmq.admin.local.where import namesrv_option
-from epochmq.admin.nouns.noun_base import NounGroup, Row, route_of
+from epochmq.admin.nouns.noun_base import NounGroup, Row, route_of, shows
 from epochmq.admin.shared.asking import ask
 from epochmq.admin.shared.output import JSON, note, output_option, print_json, show
 from epochmq.base.errors import NotFound, UsageError
@@ -152,6 +152,23 @@ def _time(text: str, now_wall_ms: int) -> int:
     if position.kind is not PositionKind.TIME:
         raise UsageError(f"'{text}' is no time; write 15m, 2024-05-01T12:00 or @1714564800000")
     return position.value
+
+
+@command.command("trace")
+@click.argument("msg_id", metavar="ID")
+@click.option(
+    "--topic", default="RMQ_SYS_TRACE_TOPIC", show_default=True, help="Topic of the traces."
+)
+@shows("time", "what", "group", "client", "cost_ms", "ok", title="msg_id")
+async def trace(admin: "Admin", msg_id: str, topic: str) -> list[Row]:
+    """Show who sent a message and which groups consumed it, as their clients traced it."""
+    from epochmq.admin.shared.java_text import moment
+    from epochmq.admin.shared.trace_figures import message_trace
+
+    rows = await message_trace(admin, msg_id, topic)
+    if not rows:
+        raise NotFound(f"no client traced a message with the id {msg_id}")
+    return [{"time": moment(each.wall_ms), **each.row()} for each in rows]
 
 
 @command.command("at")

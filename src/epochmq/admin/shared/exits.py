@@ -42,6 +42,7 @@ _EXTRAS = {
     "compression": "lz4 zstandard",
     "auth": "cryptography yaml",
     "dashboard": "starlette uvicorn",
+    "telemetry": "opentelemetry",
 }
 """By module: the extra of the distribution that installs it."""
 

@@ -79,11 +79,12 @@ class Instance:
     ) -> None:
         self.clock = RealClock()
         self.rng = RealRng()
-        credentials = credentials or outgoing_credentials.get() or credentials_of(os.environ)
+        self.tls = tls or outgoing_tls.get()
+        self.credentials = credentials or outgoing_credentials.get() or credentials_of(os.environ)
         self.peers = Peers(
             requests=self._on_request,
-            tls=tls or outgoing_tls.get(),
-            signer=credentials,
+            tls=self.tls,
+            signer=self.credentials,
             addresses=current_address_map(),
         )
         self.held_requests = HeldRequests(self.peers)

@@ -3,11 +3,12 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from epochmq.base.errors import UsageError
+from epochmq.client.aio.hooks import ClientHook, ConsumeCall, Hooks
 from epochmq.client.core.outgoing import check_text
 from epochmq.model.group import SQL92, TAG, SubscriptionData, build
 from epochmq.model.message import StoredMessage
@@ -29,8 +30,10 @@ CallListener = Callable[[Sequence[StoredMessage]], Awaitable[ConsumeResult]]
 class UserListener:
     """Holds the listener of the application, which may be replaced while the consumer runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: str, hooks: Iterable[ClientHook] = ()) -> None:
         self.function: Listener | None = None
+        self.hooks = Hooks(hooks)
+        self._group = group
         self._warned: set[type] = set()
 
     def check_set(self) -> None:
@@ -42,6 +45,21 @@ class UserListener:
         """Call the listener. None counts as SUCCESS; a value that is no `ConsumeResult` counts as
         LATER.
         """
+        if not self.hooks:
+            return await self._call(messages)
+        call = ConsumeCall(self._group, messages)
+        self.hooks.begin_consume(call)
+        try:
+            result = await self._call(messages)
+            call.is_done = result is ConsumeResult.SUCCESS
+        except BaseException as error:
+            call.error = error
+            raise
+        finally:
+            self.hooks.end_consume(call)
+        return result
+
+    async def _call(self, messages: Sequence[StoredMessage]) -> ConsumeResult:
         assert self.function is not None
         result: object = self.function(list(messages))
         if inspect.isawaitable(result):

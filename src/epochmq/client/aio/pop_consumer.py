@@ -1,9 +1,11 @@
 """The asyncio POP consumer: passes popped messages to a listener."""
 
 import ssl
+from collections.abc import Iterable
 
 from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import UsageError
+from epochmq.client.aio.hooks import ClientHook
 from epochmq.client.aio.instance import Closing, Instance
 from epochmq.client.aio.listening import Listener, Sql, UserListener, subscription
 from epochmq.client.aio.pop_calls import PopCalls
@@ -49,6 +51,7 @@ class PopConsumer(Closing):
         name: last part of the client id; None means process id and a random number.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.
+        hooks: see each call of the listener, for example `MessageTrace()` or `OpenTelemetry()`.
 
     Raises:
         UsageError: an argument has a wrong type or value.
@@ -72,6 +75,7 @@ class PopConsumer(Closing):
         name: str | None = None,
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
+        hooks: Iterable[ClientHook] = (),
     ) -> None:
         check_text("group", group)
         check_group(group)
@@ -93,7 +97,7 @@ class PopConsumer(Closing):
         self.instance = Instance(namesrv, name=name, tls=tls, credentials=credentials)
         self.member = PopMember(self.instance, PopCalls(self.instance, group), group, options)
         self._concurrency = concurrency
-        self._listener = UserListener()
+        self._listener = UserListener(group, hooks)
         self._started = False
 
     def on_message(self, listener: Listener) -> Listener:
@@ -145,6 +149,7 @@ class PopConsumer(Closing):
         if self._started:
             return
         self._started = True
+        await self._listener.hooks.open(self.instance)
         handling = (
             PopOrdered(self.member, self._listener.call)
             if self.member.options.ordered
@@ -181,4 +186,5 @@ class PopConsumer(Closing):
     async def _close(self) -> None:
         """Wait for running listeners and their acknowledgements, then leave the group."""
         await self.member.stop()
+        await self._listener.hooks.close()
         await self.instance.close(consumer=self.group if self._started else None)

@@ -3,14 +3,15 @@
 import asyncio
 import itertools
 import ssl
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from typing import Literal, Self
 
 from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import EpochError, NotFound, NotReachable, PeerError, Refused, UsageError
 from epochmq.base.limits import CLIENT_IN_FLIGHT_BYTES_MAX
+from epochmq.client.aio.hooks import ClientHook, Hooks, MessageKind, SendCall
 from epochmq.client.aio.in_flight import Deadline, InFlight, LoopTime
 from epochmq.client.aio.instance import NEW_TOPIC_QUEUES, Closing, Instance
 from epochmq.client.aio.name_servers import checked
@@ -31,8 +32,8 @@ from epochmq.client.core.send_policy import (
     by_key,
     judge,
     permission_note,
-    status_of,
 )
+from epochmq.client.core.send_result import SendResult, result_of
 from epochmq.model import batch as batches
 from epochmq.model import property_names as names
 from epochmq.model.compression import compressor
@@ -46,12 +47,7 @@ from epochmq.wire.bodies.group_bodies import HeartbeatData, ProducerData
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.header import decode_header
-from epochmq.wire.headers.send_headers import (
-    RecallHeader,
-    RecallResponseHeader,
-    SendHeaderV2,
-    SendResponseHeader,
-)
+from epochmq.wire.headers.send_headers import RecallHeader, RecallResponseHeader, SendHeaderV2
 
 SEND_TIMEOUT_MS = 3_000
 RETRIES = 2
@@ -62,31 +58,6 @@ master again."""
 AGAIN_MS_MAX = 100
 """The longest pause between two tries. It is short because a failover takes a few hundred
 milliseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class SendResult:
-    """The answer to a send.
-
-    Attributes:
-        status: how safely the broker holds the message.
-        msg_id: the id that the client gave (UNIQ_KEY). After `send_batch`: all ids, joined by
-            commas.
-        offset_msg_id: the id that the broker gave: its address and the offset in its commit log.
-        queue: the queue that holds the message.
-        queue_offset: the index of the message in that queue.
-        transaction_id: the id of the transaction, if the broker sent one.
-        recall_handle: the argument for `Producer.recall`. Only messages with an exact delivery time
-            have one, and only where the broker allows recall (recallMessageEnable).
-    """
-
-    status: SendStatus
-    msg_id: str
-    offset_msg_id: str
-    queue: MessageQueue
-    queue_offset: int
-    transaction_id: str | None = None
-    recall_handle: str | None = None
 
 
 class Producer(Closing):
@@ -116,6 +87,7 @@ class Producer(Closing):
         max_in_flight: how many sends may wait for answers, from 1 to 65,535.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.
+        hooks: see each send, for example `MessageTrace()` or `OpenTelemetry()`.
 
     Raises:
         UsageError: an argument has a wrong type or value.
@@ -137,6 +109,7 @@ class Producer(Closing):
         max_in_flight: int = IN_FLIGHT,
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
+        hooks: Iterable[ClientHook] = (),
     ) -> None:
         check_text("group", group)
         check_group(group)
@@ -156,14 +129,17 @@ class Producer(Closing):
         self._awaited: dict[str, Awaited] = {}
         self._loop_time = LoopTime(self.instance.clock.now_ms)
         self._in_flight = InFlight(max_in_flight, CLIENT_IN_FLIGHT_BYTES_MAX)
+        self._hooks = Hooks(hooks)
 
     async def __aenter__(self) -> Self:
         await self.instance.start()
+        await self._hooks.open(self.instance)
         self.instance.spawn(self._watch_silence(), "silent masters")
         return self
 
     async def _close(self) -> None:
         self._in_flight.close()
+        await self._hooks.close()
         await self.instance.close(producer=self.group)
 
     async def send(
@@ -302,9 +278,13 @@ class Producer(Closing):
         size = sum(body_bytes(message) for message in messages)
         await self._in_flight.enter(size)
         try:
-            outgoing = self._prepare_batch(messages)
-            code = RequestCode.SEND_BATCH_MESSAGE
-            return await self._send(outgoing, code, queue, timeout_ms)
+            for message in messages:
+                message.properties.setdefault(names.UNIQ_KEY, self.instance.uniq_ids.next())
+            with self._sending(messages, MessageKind.NORMAL) as call:
+                outgoing = self._prepare_batch(call.messages)
+                code = RequestCode.SEND_BATCH_MESSAGE
+                call.result = await self._send(outgoing, code, queue, timeout_ms)
+                return call.result
         finally:
             self._in_flight.leave(size)
 
@@ -394,8 +374,6 @@ class Producer(Closing):
             raise UsageError(
                 "messages of a batch can be neither delayed nor retried; send them singly"
             )
-        for message in messages:
-            message.properties.setdefault(names.UNIQ_KEY, self.instance.uniq_ids.next())
         whole = Message(messages[0].topic, batches.encode(list(messages)))
         ids = ",".join(message.properties[names.UNIQ_KEY] for message in messages)
         outgoing = prepare(whole, self.instance.uniq_ids.next(), compress_over_bytes=1 << 30)
@@ -422,13 +400,22 @@ class Producer(Closing):
         if not self._in_flight.enter_at_once(size):
             await self._in_flight.enter(size)
         deadline = self._loop_time.begin(timeout_ms or self.timeout_ms)
+        code = RequestCode.SEND_MESSAGE_V2
         try:
-            outgoing = self._prepare(message)
-            code = RequestCode.SEND_MESSAGE_V2
-            return await self._send_by(deadline, outgoing, code, fixed, key)
+            if not self._hooks:
+                return await self._send_by(deadline, self._prepare(message), code, fixed, key)
+            with self._sending((message,), _kind_of(message, key)) as call:
+                outgoing = self._prepare(call.messages[0])
+                call.result = await self._send_by(deadline, outgoing, code, fixed, key)
+                return call.result
         finally:
             self._loop_time.end()
             self._in_flight.done(size, deadline.took_ms(), deadline.timeout_ms)
+
+    def _sending(
+        self, messages: Sequence[Message], kind: MessageKind
+    ) -> AbstractContextManager[SendCall]:
+        return self._hooks.sending(self.group, messages, kind, self.instance.routes)
 
     async def _send(
         self,
@@ -511,7 +498,7 @@ class Producer(Closing):
             awaited.ended(clock.now_ms())
         now = clock.now_ms()
         self._fault.answered(queue.broker_name, now - began, now)
-        return _result(outgoing, queue, answer)
+        return result_of(outgoing, queue, answer)
 
     async def _watch_silence(self) -> None:
         """Close connections to silent masters that the route does not contain any more.
@@ -560,6 +547,12 @@ class Producer(Closing):
         )
 
 
+def _kind_of(message: Message, key: str | None) -> MessageKind:
+    if message.is_delayed:
+        return MessageKind.DELAYED
+    return MessageKind.NORMAL if key is None else MessageKind.ORDERED
+
+
 class _NoRouteInTime(NotReachable):
     """The timeout ended before the name servers answered."""
 
@@ -582,19 +575,4 @@ def _explained(problem: Exception, deadline: Deadline) -> Exception:
         return problem
     return NotReachable(
         f"{problem}; this process kept its event loop from running for {stalled_ms} ms of that time"
-    )
-
-
-def _result(outgoing: Outgoing, queue: MessageQueue, answer: Command) -> SendResult:
-    if judge(answer.code) is not SendVerdict.STORED:
-        raise Refused(answer.code, answer.remark or f"refused with code {answer.code}")
-    header = decode_header(SendResponseHeader, answer.ext)
-    return SendResult(
-        status_of(answer.code),
-        outgoing.uniq_id,
-        header.msgId,
-        MessageQueue(outgoing.topic, queue.broker_name, header.queueId),
-        header.queueOffset,
-        header.transactionId,
-        header.recallHandle,
     )

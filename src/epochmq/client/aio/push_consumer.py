@@ -1,6 +1,7 @@
 """The asyncio push consumer: passes messages to a listener and shares queues with its group."""
 
 import ssl
+from collections.abc import Iterable
 from pathlib import Path
 
 from epochmq.auth.credentials import Credentials
@@ -8,6 +9,7 @@ from epochmq.base.errors import UsageError
 from epochmq.client.aio.broker_calls import BrokerCalls
 from epochmq.client.aio.consuming import Concurrent, OperatorRequests, Ordered
 from epochmq.client.aio.group_member import CLUSTERING, GroupMember, Options
+from epochmq.client.aio.hooks import ClientHook
 from epochmq.client.aio.instance import Closing, Instance
 from epochmq.client.aio.listening import ConsumeResult, Listener, Sql, UserListener, subscription
 from epochmq.client.core.consumer_state import BYTES_MAX, StartPoint
@@ -51,6 +53,7 @@ class PushConsumer(Closing):
         max_buffered_bytes: bytes of one queue that may wait for the listener; default 100 MiB.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.
+        hooks: see each call of the listener, for example `MessageTrace()` or `OpenTelemetry()`.
 
     Raises:
         UsageError: an argument has a wrong type or value.
@@ -75,6 +78,7 @@ class PushConsumer(Closing):
         max_buffered_bytes: int = BYTES_MAX,
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
+        hooks: Iterable[ClientHook] = (),
     ) -> None:
         check_text("group", group)
         check_group(group)
@@ -96,7 +100,7 @@ class PushConsumer(Closing):
         calls = BrokerCalls(self.instance, group)
         self.member = GroupMember(self.instance, calls, group, options)
         self._concurrency = concurrency
-        self._listener = UserListener()
+        self._listener = UserListener(group, hooks)
         self._started = False
         OperatorRequests(self.member, self._listener.call).install()
 
@@ -152,6 +156,7 @@ class PushConsumer(Closing):
         if self._started:
             return
         self._started = True
+        await self._listener.hooks.open(self.instance)
         consuming = (
             Ordered(self.member, self._listener.call)
             if self.member.options.ordered
@@ -181,6 +186,7 @@ class PushConsumer(Closing):
     async def _close(self) -> None:
         """Wait for running listeners (up to 5 s), commit offsets and leave the group."""
         await self.member.stop()
+        await self._listener.hooks.close()
         await self.instance.close(consumer=self.group if self._started else None)
 
 

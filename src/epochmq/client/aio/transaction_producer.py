@@ -6,7 +6,7 @@ import itertools
 import logging
 import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -14,10 +14,12 @@ from typing import Any, Protocol, Self
 
 from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
-from epochmq.client.aio.producer import AGAIN_MS_MAX, SEND_TIMEOUT_MS, Producer, SendResult
+from epochmq.client.aio.hooks import ClientHook, MessageKind, TransactionEnd
+from epochmq.client.aio.producer import AGAIN_MS_MAX, SEND_TIMEOUT_MS, Producer
 from epochmq.client.core.outgoing import Outgoing, body_bytes, check_callable
 from epochmq.client.core.retrying import delay_ms
 from epochmq.client.core.send_policy import SendStatus
+from epochmq.client.core.send_result import SendResult
 from epochmq.model import property_names as names
 from epochmq.model import record
 from epochmq.model.message import Message, StoredMessage
@@ -123,6 +125,7 @@ class TransactionProducer(Producer):
         timeout_ms: milliseconds for one send with all its tries, and for ending a transaction.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.
+        hooks: see each send and each end of a transaction.
 
     Raises:
         UsageError: an argument has a wrong type, or `listener` lacks a method.
@@ -139,11 +142,14 @@ class TransactionProducer(Producer):
         timeout_ms: int = SEND_TIMEOUT_MS,
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
+        hooks: Iterable[ClientHook] = (),
     ) -> None:
         for name in ("execute_local", "check"):
             function = getattr(listener, name, None)
             check_callable(f"listener.{name}", function, "; see TransactionListener")
-        super().__init__(namesrv, group, timeout_ms=timeout_ms, tls=tls, credentials=credentials)
+        super().__init__(
+            namesrv, group, timeout_ms=timeout_ms, tls=tls, credentials=credentials, hooks=hooks
+        )
         self.listener = listener
         self._topics = tuple(topics)
         self._checking = 0
@@ -202,8 +208,10 @@ class TransactionProducer(Producer):
         size = body_bytes(message)
         await self._in_flight.enter(size)
         try:
-            outgoing = self._half(message)
-            sent = await self._send(outgoing, RequestCode.SEND_MESSAGE_V2, queue, timeout_ms)
+            with self._sending((message,), MessageKind.HALF) as call:
+                outgoing = self._half(call.messages[0])
+                code = RequestCode.SEND_MESSAGE_V2
+                sent = call.result = await self._send(outgoing, code, queue, timeout_ms)
         finally:
             self._in_flight.leave(size)
         self._remember(sent)
@@ -215,6 +223,20 @@ class TransactionProducer(Producer):
         ended = state is not TransactionState.UNKNOWN and await self._end(
             sent, state, timeout_ms or self.timeout_ms
         )
+        if ended and self._hooks:
+            self._hooks.end_transaction(
+                TransactionEnd(
+                    self.group,
+                    message.topic,
+                    sent.msg_id,
+                    message.tags,
+                    message.keys,
+                    sent.transaction_id or sent.msg_id,
+                    state is TransactionState.COMMIT,
+                    False,
+                    self.instance.routes.master(sent.queue.broker_name),
+                )
+            )
         return TransactionResult(sent, state, ended)
 
     def _half(self, message: Message) -> Outgoing:
@@ -335,6 +357,20 @@ class TransactionProducer(Producer):
             bname=header.bname,
         )
         session.oneway(request(RequestCode.END_TRANSACTION, end))
+        if self._hooks:
+            self._hooks.end_transaction(
+                TransactionEnd(
+                    end.producerGroup,
+                    message.properties.get(names.REAL_TOPIC, message.topic),
+                    end.msgId or message.msg_id,
+                    message.tags,
+                    message.keys,
+                    end.transactionId or message.msg_id,
+                    state is TransactionState.COMMIT,
+                    True,
+                    session.peer,
+                )
+            )
 
     def _is_orphan(self, header: CheckTransactionStateHeader, message: StoredMessage) -> bool:
         """Whether this half message is a copy from a try whose answer was lost.

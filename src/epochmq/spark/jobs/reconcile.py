@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import NotFound, UsageError
+from epochmq.client.core.trace_text import AFTER, BEFORE, PUB, rows_of
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.jobs.job_report import JobReport
 from epochmq.spark.jobs.reconcile_judge import (
@@ -20,8 +21,12 @@ from epochmq.spark.jobs.reconcile_judge import (
     Rules,
     judge,
 )
-from epochmq.spark.jobs.trace_text import AFTER, BEFORE, PUB, ROWS_DDL, rows_of
 from epochmq.spark.option_table import reach
+
+ROWS_DDL = (
+    "array<struct<kind: string, at: bigint, clientGroup: string, topic: string, msgId: string,"
+    " requestId: string, tries: int, cost: bigint, ok: boolean>>"
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -39,7 +39,8 @@ final class Consumers {
     private static DefaultMQPushConsumer start(
         Main.Options options, int member, CountDownLatch open) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
-            options.text("group"), options.signer(), new AllocateMessageQueueAveragely());
+            options.text("group"), options.signer(), new AllocateMessageQueueAveragely(),
+            options.flag("trace"), null);
         consumer.setNamesrvAddr(options.text("namesrv"));
         consumer.setInstanceName("member-" + member + "-" + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

@@ -22,8 +22,8 @@ final class Producers {
 
     static void send(Main.Options options) throws Exception {
         System.setProperty("rocketmq.message.compressType", options.text("compress", "ZLIB"));
-        DefaultMQProducer producer =
-            new DefaultMQProducer(options.text("group", "PG_driver"), options.signer());
+        DefaultMQProducer producer = new DefaultMQProducer(
+            options.text("group", "PG_driver"), options.signer(), options.flag("trace"), null);
         producer.setNamesrvAddr(options.text("namesrv"));
         producer.setInstanceName("producer-" + System.nanoTime());
         producer.setSendMsgTimeout(options.number("timeout-ms", 5000));

@@ -465,6 +465,10 @@ async function messagePage(parameters) {
     panel(table("Consumer groups", [
       ["Group", (r) => link("group", { group: r.group }, r.group)], ["State", (r) => r.track], ["Problem", (r) => text(r.problem)],
     ], found.tracks, "No group consumes its topic.")),
+    panel(table("Message trace", [
+      ["Time", (r) => moment(r.wall_ms, true)], ["What", (r) => r.what], ["Group", (r) => r.group], ["Client", (r) => r.client],
+      ["Took (ms)", (r) => number(r.cost_ms), "number"], ["Result", (r) => (r.ok ? badge("done", "good") : badge("failed", "bad"))],
+    ], found.traces, "No client traced this message.")),
     panel(h("h2", {}, "Properties"), facts(Object.entries(found.properties))),
     panel(h("h2", {}, "Body"), "body" in found ? h("pre", { tabindex: "0" }, found.body)
       : h("p", {}, "The body is no text; in base64: ", h("code", {}, found.body_base64))));
