@@ -7,11 +7,18 @@ reached the disk before it. Space is a quota of 4 KiB blocks. Every changing ope
 and the power can be cut at any of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-from epochmq.base.errors import DiskFailed, DiskFull, StoreInUse, SyncFailed, UsageError
+from epochmq.base.errors import (
+    DiskFailed,
+    DiskFull,
+    OtherFileSystem,
+    StoreInUse,
+    SyncFailed,
+    UsageError,
+)
 from epochmq.base.ports import Buffer
 
 SECTOR = 512
@@ -211,10 +218,14 @@ class _Entry:
 
 
 class SimDisk:
-    """A directory tree in memory; see `base.ports.Disk`."""
+    """A directory tree in memory; see `base.ports.Disk`.
 
-    def __init__(self, quota_bytes: int = PLENTY) -> None:
+    Folders in `mounted` are file systems of their own: no rename leads into them or out of them.
+    """
+
+    def __init__(self, quota_bytes: int = PLENTY, mounted: Iterable[str] = ()) -> None:
         self.quota_bytes = quota_bytes
+        self.mounted = frozenset(mounted)
         self.wall_ms = 0
         """Modification time that writes get."""
         self.operations = 0
@@ -276,7 +287,7 @@ class SimDisk:
     def crash(self, seed: object) -> "SimDisk":
         """Return the disk as it is after a power cut."""
         rng = Random(f"{seed}:disk")
-        after = SimDisk(self.quota_bytes)
+        after = SimDisk(self.quota_bytes, self.mounted)
         after.wall_ms = self.wall_ms
         files, dirs = dict(self._durable_files), set(self._durable_dirs)
         for folder in sorted(self._waiting):
@@ -297,7 +308,7 @@ class SimDisk:
 
     def kill(self) -> "SimDisk":
         """Return the disk as it is after the process was killed: all written data is there."""
-        after = SimDisk(self.quota_bytes)
+        after = SimDisk(self.quota_bytes, self.mounted)
         after.wall_ms = self.wall_ms
         inodes = [*self._files.values(), *self._durable_files.values()]
         inodes += [e.inode for entries in self._waiting.values() for e in entries if e.inode]
@@ -442,6 +453,9 @@ class SimDisk:
 
     def rename(self, source: str, target: str) -> None:
         source, target = self._path(source), self._path(target)
+        folders = {path.partition("/")[0] for path in (source, target)}
+        if len(folders) > 1 and folders & self.mounted:
+            raise OtherFileSystem(f"cannot rename {source}: Invalid cross-device link")
         self._change(_Entry(target, self._inode(source), renamed_from=source))
         self.step(f"rename {source} {target}")
 

@@ -27,7 +27,9 @@ class Script:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.options: StoreOptions = small_options(Random(f"{seed}:options"))
-        self.disk = SimDisk()
+        self.mounted = ("commitlog",) if Random(f"{seed}:mounts").randrange(3) == 0 else ()
+        """The log may be on a file system of its own."""
+        self.disk = SimDisk(mounted=self.mounted)
         self.wall = WALL_MS
         self.placed: dict[int, Appended] = {}
         self.promised: dict[int, Appended] = {}
@@ -35,7 +37,7 @@ class Script:
 
     def run(self, stop_at: int | None) -> bool:
         """Play the script; returns whether it was cut."""
-        self.disk, self.wall = SimDisk(), WALL_MS
+        self.disk, self.wall = SimDisk(mounted=self.mounted), WALL_MS
         self.placed, self.promised = {}, {}
         self.disk.stop_at = stop_at
         try:

@@ -12,7 +12,7 @@ from epochmq.store.draft import Appended, Draft
 from epochmq.store.options import StoreOptions
 from epochmq.store.store import Store
 from sim.kernel.checker import Checker
-from sim.kernel.disk import PowerCut
+from sim.kernel.disk import PowerCut, SimDisk
 from sim.kernel.faults import Fault, Injector, Swarm
 from sim.kernel.host import Host
 from sim.kernel.net import Net
@@ -191,6 +191,8 @@ class StoreHistory:
         self.world.warm_after_failed_sync = streams["warm"].randrange(2) == 0
         self.oracle = Oracle()
         self.host = self.world.add_host("store", lambda host: Alone(self, host))
+        if streams["mounts"].randrange(4) == 0:
+            self.host.disk = SimDisk(mounted=("commitlog",))
         self.promised = Promised()
         self.world.on_down.append(self.went_down)
         self.injector = StoreInjector(self.world, Net(self.world))

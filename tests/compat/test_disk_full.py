@@ -106,3 +106,36 @@ def test_a_full_disk_refuses_writes_serves_reads_and_heals(small_disk: Path) -> 
         assert cluster.broker.is_alive
         cluster.restart_broker()
         assert cluster.broker.is_alive
+
+
+def test_a_log_on_a_file_system_of_its_own(tmp_path: Path) -> None:
+    """Files that are made ahead cannot be renamed into it from outside."""
+    if os.geteuid() != 0:
+        pytest.skip("a file system can only be mounted by root")
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=80m", "tmpfs", mount], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(f"no tmpfs can be mounted here: {made.stderr.decode().strip()}")
+    config = {
+        "storePathCommitLog": str(mount),
+        "mappedFileSizeCommitLog": 2 << 20,
+        "maxMessageSize": 1 << 20,
+    }
+
+    async def send(namesrv: str) -> None:
+        async with Producer(namesrv) as producer:
+            await producer.queues(TOPIC)
+            for _ in range(60):  # twelve files
+                await producer.send(Message(TOPIC, os.urandom(400_000)), queue=QUEUE)
+        async with PullConsumer(namesrv, "g") as consumer:
+            assert await count(consumer) == 60
+
+    try:
+        with EpochCluster(broker_config=config) as cluster:
+            asyncio.run(send(cluster.namesrv_addr))
+        assert all(path.name.isdecimal() for path in mount.iterdir())
+    finally:
+        subprocess.run(["umount", "-l", mount], check=False)

@@ -113,3 +113,44 @@ def test_a_cut_while_it_is_made(zero_fill: bool) -> None:
     fill(store, 30, seed=2)
     store.sync()
     assert opened(disk.crash(1), options).pointers.appended == store.pointers.appended
+
+
+MOUNTED = ("commitlog",)
+"""The folder of the log is a file system of its own."""
+
+
+def test_a_log_on_a_file_system_of_its_own_gets_its_files_ahead() -> None:
+    """The store was fenced once a quarter of the first file was used."""
+    disk = SimDisk(mounted=MOUNTED)
+    store = Store.open(disk, OPTIONS, HOST, WALL)
+    for number in range(6):
+        put(store, 2000)
+        store.tick(number, WALL)
+        store.chores.run_all()
+    assert store.fenced is None
+    assert store._log.ready is not None
+    assert not disk.exists("prealloc/next")
+    assert store.verify().problems == []
+    store.close(WALL)
+    assert [name for name in disk.list("commitlog") if not name.isdecimal()] == []
+    again = Store.open(disk, OPTIONS, HOST, WALL)
+    assert again.queue_bounds("T", 0) == (0, 6)
+    again.close(WALL)
+
+
+def test_what_a_crash_left_below_the_log_is_removed() -> None:
+    disk = SimDisk(mounted=MOUNTED)
+    store = Store.open(disk, OPTIONS, HOST, WALL)
+    for number in range(3):
+        put(store, 2000)
+        store.tick(number, WALL)
+        store.chores.run_all()
+    put(store, 2000)
+    store.tick(4, WALL)
+    store.sync()
+    disk = disk.crash("left")
+    again = Store.open(disk, OPTIONS, HOST, WALL)
+    again.tick(5, WALL)
+    again.chores.run_all()
+    again.close(WALL)
+    assert [name for name in disk.list("commitlog") if not name.isdecimal()] == []

@@ -105,7 +105,7 @@ def open_files(directory: Path, config: str | None) -> "tuple[RealDisk, StoreOpt
 
 def _file_bytes(log: Path) -> int | None:
     """Return the actual size of log files, which other files do not contain."""
-    first = next((path for path in sorted(log.iterdir())), None)
+    first = next((path for path in sorted(log.iterdir()) if path.is_file()), None)
     return first.stat().st_size if first else None
 
 

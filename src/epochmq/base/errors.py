@@ -62,6 +62,10 @@ class DiskFailed(EnvironmentFault):
     """A write or a read failed for another reason than space."""
 
 
+class OtherFileSystem(DiskFailed):
+    """A rename would lead to another file system, which is not possible."""
+
+
 class SyncFailed(DiskFailed):
     """fsync failed: the data may be lost, so the store is fenced (fsyncgate)."""
 

@@ -17,6 +17,7 @@ from typing import ClassVar
 from epochmq.base.errors import (
     DiskFailed,
     DiskFull,
+    OtherFileSystem,
     OutOfResources,
     StoreInUse,
     SyncFailed,
@@ -34,6 +35,8 @@ def _failure(error: OSError, path: str, doing: str) -> DiskFailed | DiskFull:
     text = f"{doing} {path}: {error.strerror or error}"
     if error.errno in _SHORT:
         return OutOfResources(text)
+    if error.errno == errno.EXDEV:
+        return OtherFileSystem(text)
     return DiskFull(text) if error.errno in _FULL else DiskFailed(text)
 
 

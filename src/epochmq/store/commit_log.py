@@ -57,6 +57,11 @@ class CommitLog:
             self.set_end(self.segments[-1].end)
 
     @property
+    def folder(self) -> str:
+        """The folder of the log's files."""
+        return self._folder
+
+    @property
     def start(self) -> int:
         """Offset of the first byte kept; `end` if there is no file."""
         return self.segments[0].start if self.segments else self.end

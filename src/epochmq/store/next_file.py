@@ -4,12 +4,16 @@ A sync is cheaper in a file of zeros than in a file whose space is only reserved
 must also record which blocks hold data now. The file is created under another name and joins the
 log by a rename, so zeros are never written over messages. If the log needs the file before it is
 finished, the log creates one itself.
+
+The log's folder may be on a file system of its own, to which no file can be renamed from outside.
+Then the next files are created in a folder below it. Not always: RocketMQ 4 does not open a log
+with a folder in it, which a crash could leave there.
 """
 
 from collections.abc import Callable
 from functools import partial
 
-from epochmq.base.errors import EnvironmentFault
+from epochmq.base.errors import EnvironmentFault, OtherFileSystem
 from epochmq.base.ports import File
 from epochmq.store.chores import Chores, Step
 from epochmq.store.store_files import StoreFiles
@@ -31,6 +35,7 @@ class NextFile:
     ) -> None:
         self._disk = files.disk
         self._log = files.log
+        self._path = PATH
         self._chores = chores
         self._on_failure = on_failure
         self._zeros = files.options.zero_fill
@@ -41,8 +46,8 @@ class NextFile:
         if self._log.ready is not None or self._chores.busy(CHORE):
             return
         size = self._log.file_bytes
-        self._disk.remove(PATH)
-        file = self._disk.open(PATH, create_size=size)
+        self._disk.remove(self._path)
+        file = self._disk.open(self._path, create_size=size)
         steps: list[Step] = []
         if self._zeros:
             zeros = bytes(min(SLICE_BYTES, size))
@@ -64,9 +69,13 @@ class NextFile:
         """Give the file to the log, if the log still needs one."""
         file.close()
         if failed or self._log.ready is not None:
-            self._disk.remove(PATH)
+            self._disk.remove(self._path)
             return
-        name = self._log.adopt_ready(PATH)
+        try:
+            name = self._log.adopt_ready(self._path)
+        except OtherFileSystem as error:
+            self._move_inside(error)
+            return
         made = self._log.ready
 
         def named(error: EnvironmentFault | None) -> None:
@@ -77,6 +86,20 @@ class NextFile:
 
         self._chores.add(NAME_CHORE, [name], named)
 
+    def _move_inside(self, error: OtherFileSystem) -> None:
+        """Create this file and the next ones below the log's folder.
+
+        Raises `OtherFileSystem` if that was tried already.
+        """
+        self._disk.remove(self._path)
+        inside = f"{self._log.folder}/{PATH}"
+        if self._path == inside:
+            raise error
+        self._path = inside
+        self.begin()
+
     def clean(self) -> None:
-        """Remove files that a crash left behind."""
-        self._disk.remove(PATH.partition("/")[0])
+        """Remove files that a crash left behind, and the folder for them."""
+        folder = PATH.partition("/")[0]
+        self._disk.remove(folder)
+        self._disk.remove(f"{self._log.folder}/{folder}")
