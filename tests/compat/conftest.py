@@ -48,6 +48,7 @@ _SOAK = (
     "test_mqadmin_controller.py::test_the_leader_is_shown[java]",
     "test_mqadmin_controller.py::test_top[java]",
     "test_one_id.py::test_the_second_does_not_start_until_the_first_is_gone",
+    "test_prometheus.py",
     "test_pre_online.py::test_a_member_of_rocketmqs_comes_back_or_is_come_back_to[epochmq-java]",
     "test_replication_java.py::test_a_java_slave_of_a_controller_follows_us",
     "test_replication_java.py::test_we_follow_a_java_master_of_a_controller",
