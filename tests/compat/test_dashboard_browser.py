@@ -55,6 +55,7 @@ PAGES = (
     "dead-letters",
     f"dead-letters?group={GROUP}",
     "waiting",
+    "jobs",
     "audit",
 )
 

@@ -16,7 +16,13 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from epochmq import __version__
-from epochmq.admin.dashboard import group_queries, message_queries, topic_queries, waiting_queries
+from epochmq.admin.dashboard import (
+    group_queries,
+    job_queries,
+    message_queries,
+    topic_queries,
+    waiting_queries,
+)
 from epochmq.admin.dashboard.actions import Actions
 from epochmq.admin.dashboard.cluster_client import ClusterClient
 from epochmq.admin.dashboard.live_tail import tail
@@ -288,6 +294,7 @@ class DashboardApp:
             "dead-letter-groups": lambda _, client: message_queries.dead_letter_groups(client),
             "dead-letters": self._dead_letters,
             "waiting": lambda _, client: waiting_queries.waiting(client, _wall_ms()),
+            "jobs": lambda _, client: job_queries.job_list(client, _wall_ms()),
             "actions": self._latest_actions,
         }
         return [Route(f"/api/c/{{cluster}}/{name}", self._ask(a)) for name, a in answers.items()]

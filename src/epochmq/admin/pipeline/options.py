@@ -73,16 +73,51 @@ def parse(conf: tuple[str, ...]) -> dict[str, str]:
 
 @contextmanager
 def progress(title: str, *, total: bool = True) -> Iterator[Progress]:
-    """Show a progress bar on a terminal (a spinner without a total), otherwise lines on stderr."""
+    """Show a progress bar on a terminal (a spinner without a total), otherwise lines on stderr.
+
+    The progress is also reported to the cluster, for its dashboard.
+    """
     lines = ProgressLines(title) if not sys.stderr.isatty() else None
-    with Bar(title, 1.0 if total else None) as bar:
+    with _reported(title) as report, Bar(title, 1.0 if total else None) as bar:
 
         def show(done: float, whole: float | None, text: str) -> None:
             bar.set(done / whole if whole else done, text)
+            report(f"{text} ({done / whole:.0%})" if whole else text)
             if lines is not None:
                 lines.show(time.monotonic(), done, whole, text)
 
         yield show
+
+
+@contextmanager
+def _reported(title: str) -> Iterator[Callable[[str], None]]:
+    """Yield a function that notes how far the running command is, and note its end."""
+    context = click.get_current_context(silent=True)
+    namesrv = context.params.get("namesrv") if context is not None else None
+    if context is None or not namesrv or context.params.get("dry_run"):
+        yield lambda _text: None
+        return
+    from epochmq.admin.shared.asking import chosen_connection
+    from epochmq.admin.shared.exits import explain
+    from epochmq.spark.jobs.job_status import job_reports
+
+    job = job_name(context)
+    with job_reports(namesrv, chosen_connection()) as reports:
+        reports.note(job, text=title)
+        try:
+            yield lambda text: reports.note(job, text=text)
+        except BaseException as error:
+            reports.end(job, explain(error).splitlines()[0])
+            raise
+        reports.end(job)
+
+
+def job_name(context: click.Context) -> str:
+    """Return the name of a job: its command with its arguments, as "archive:orders"."""
+    names = [each.name for each in context.command.params if isinstance(each, click.Argument)]
+    values = [context.params.get(name or "") for name in names]
+    texts = [" ".join(v) if isinstance(v, tuple) else str(v) for v in values if v]
+    return ":".join([str(context.info_name), *texts])
 
 
 class ProgressLines:

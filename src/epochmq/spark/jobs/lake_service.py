@@ -21,6 +21,7 @@ from epochmq.spark.jobs.archive import Archive, ArchiveOptions, check, locked, w
 from epochmq.spark.jobs.archive_run import InProcess, Runner, TaskSource
 from epochmq.spark.jobs.framework import JobStop
 from epochmq.spark.jobs.job_report import no_progress
+from epochmq.spark.jobs.job_status import JobReports, job_reports
 from epochmq.tables.archive_table import ESCAPED
 
 log = logging.getLogger(__name__)
@@ -79,6 +80,8 @@ class KeptTopic:
     archive: Archive | None = None
     """None before it was opened, and after an error."""
     locks: ExitStack = field(default_factory=ExitStack)
+    rows: int = 0
+    """Rows that were written since the start of the service."""
     failures: int = 0
     """Errors since the last batch that succeeded."""
     retry_at_s: float = 0.0
@@ -106,7 +109,15 @@ def pause_s(failures: int) -> float:
 
 
 class LakeService:
-    """Keeps the tables of one cluster; `cluster` is a client of it, `runner` writes the files."""
+    """Keeps the tables of one cluster.
+
+    Args:
+        options: which brokers, where the tables are, and how often they are written.
+        cluster: a client of the cluster.
+        runner: writes the files.
+        clock_s: the monotonic clock.
+        reports: where the state of each table is noted; None for nowhere.
+    """
 
     def __init__(
         self,
@@ -114,11 +125,13 @@ class LakeService:
         cluster: Any,
         runner: Runner,
         clock_s: Callable[[], float] = time.monotonic,
+        reports: JobReports | None = None,
     ) -> None:
         self._options = options
         self._cluster = cluster
         self._runner = runner
         self._clock_s = clock_s
+        self._reports = reports
         self.tables: dict[str, KeptTopic] = {}
 
     def run(self, stop: JobStop) -> None:
@@ -145,6 +158,8 @@ class LakeService:
         """Release all locks."""
         for each in self.tables.values():
             each.close()
+            if self._reports is not None:
+                self._reports.end(_job(each.topic))
 
     def _follow(self, wanted: Mapping[str, str]) -> None:
         for topic in sorted(self.tables.keys() - wanted.keys()):
@@ -152,6 +167,8 @@ class LakeService:
                 "topic %(topic)s is no longer kept as a table; the table stays", {"topic": topic}
             )
             self.tables.pop(topic).close()
+            if self._reports is not None:
+                self._reports.end(_job(topic))
         for topic, format in wanted.items():
             known = self.tables.get(topic)
             if known is None or known.format != format:
@@ -172,9 +189,17 @@ class LakeService:
                 "topic %(topic)s: %(error)s; next try in %(pause_s).0f s",
                 {"topic": table.topic, "error": said, "pause_s": pause},
             )
+            self._note(table, error=str(said))
             return 0
         table.failures = 0
+        table.rows += rows
+        self._note(table)
         return rows
+
+    def _note(self, table: KeptTopic, error: str = "") -> None:
+        if self._reports is not None:
+            job, text = _job(table.topic), f"{table.format} table"
+            self._reports.note(job, text=text, rows=table.rows, error=error)
 
     def _write_batches(self, table: KeptTopic, stop: JobStop) -> int:
         archive = table.archive
@@ -223,6 +248,11 @@ class LakeService:
             )
 
 
+def _job(topic: str) -> str:
+    """Return the name under which the table of a topic reports."""
+    return f"lake:{topic}"
+
+
 @contextmanager
 def lake_service(options: LakeOptions) -> Iterator[LakeService]:
     """Yield a service with its own connections."""
@@ -230,8 +260,11 @@ def lake_service(options: LakeOptions) -> Iterator[LakeService]:
 
     source = TaskSource(options.name_server, options.failover_timeout_ms, tls=options.tls)
     timeout_ms = options.failover_timeout_ms
-    with Cluster(options.name_server, failover_timeout_ms=timeout_ms, tls=options.tls) as cluster:
-        service = LakeService(options, cluster, InProcess(source))
+    with (
+        Cluster(options.name_server, failover_timeout_ms=timeout_ms, tls=options.tls) as cluster,
+        job_reports(options.name_server, options.tls) as reports,
+    ):
+        service = LakeService(options, cluster, InProcess(source), reports=reports)
         try:
             yield service
         finally:

@@ -561,6 +561,20 @@ async function waitingPage() {
     ], found.popped, "No POP message is in flight on record.")));
 }
 
+const JOB_KINDS = { running: "good", done: "", failed: "bad", silent: "warn" };
+
+async function jobsPage() {
+  const found = await ask("jobs");
+  const empty = found.is_there ? "No job has reported yet."
+    : `Jobs report to the topic ${found.topic}, which does not exist: epochmq topic create ${found.topic}`;
+  show(h("h1", {}, "Pipeline jobs"), panel(table("Jobs, the latest report first", [
+    ["Job", (r) => r.job], ["State", (r) => badge(r.state, JOB_KINDS[r.state])], ["Position", (r) => text(r.text)],
+    ["Rows", (r) => number(r.rows), "number"], ["Rows a second", (r) => number(r.rate), "number"],
+    ["Last error", (r) => (r.error ? [moment(r.error_ms), " ", r.error] : "–")], ["Where", (r) => r.host],
+    ["Began", (r) => moment(r.began_ms)], ["Reported", (r) => moment(r.wall_ms)],
+  ], found.rows, empty)));
+}
+
 async function actionsPage() {
   const rows = await ask("actions");
   show(h("h1", {}, "Audit log"),
@@ -576,7 +590,7 @@ async function actionsPage() {
 const PAGES = [
   ["cluster", "Cluster", clusterPage], ["topics", "Topics", topicsPage], ["groups", "Groups", groupsPage],
   ["messages", "Messages", messagesPage], ["tail", "Live tail", tailPage], ["dead-letters", "Dead letters", deadLettersPage],
-  ["waiting", "Waiting", waitingPage], ["audit", "Audit log", actionsPage],
+  ["waiting", "Waiting", waitingPage], ["jobs", "Jobs", jobsPage], ["audit", "Audit log", actionsPage],
 ];
 const MORE = { topic: ["topics", topicPage], group: ["groups", groupPage], message: ["messages", messagePage] };
 
