@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,18 +75,23 @@ def command(namesrv: str | None, groups: int, **given: Any) -> None:
 
 def _metrics(options: "BrokerOptions") -> "Observe | None":
     """Return what serves the metrics; None if they are disabled."""
-    if not serving.has_metrics(options):
-        return None
+    return observe_broker if serving.has_metrics(options) else None
+
+
+def observe_broker(broker: "Broker") -> AbstractAsyncContextManager[None]:
+    """Return what serves the metrics of a broker while it is entered, if its options ask for it.
+
+    Raises `UsageError` without the package for that.
+    """
+    shown = broker.options
+    if not serving.has_metrics(shown):
+        return nullcontext()
     from epochmq.observe.broker_metrics import BrokerMetrics
     from epochmq.observe.metrics_server import serve_metrics
 
-    def observe(broker: "Broker") -> AbstractAsyncContextManager[None]:
-        shown = broker.options
-        return serve_metrics(
-            shown, shown.bind_address, BrokerMetrics(broker.node), broker.health_checks()
-        )
-
-    return observe
+    return serve_metrics(
+        shown, shown.bind_address, BrokerMetrics(broker.node), broker.health_checks()
+    )
 
 
 def _run_groups(
@@ -105,6 +110,7 @@ def _run_groups(
     common += [f"--set={setting}" for setting in flags.settings]
     common += [] if namesrv is None else [f"--namesrv={namesrv}"]
     common += [f"--log-level={flags.log_level}"] if flags.log_level else []
+    common += [f"--log-format={flags.log_format}"] if flags.log_format else []
     if flags.uvloop is not None:
         common.append("--uvloop" if flags.uvloop else "--no-uvloop")
     arguments = []

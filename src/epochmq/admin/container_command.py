@@ -33,7 +33,8 @@ def command(broker_configs: str | None, **given: Any) -> None:
     options = serving.load(load_options, properties, flags)
     if flags.shows:
         return serving.print_options(options, flags, IMPORTANT)
+    from epochmq.admin.broker_command import observe_broker
     from epochmq.broker.server.container_service import main as serve
     from epochmq.runtime.main import run
 
-    run(serve(options, os.environ), uvloop=serving.uses_uvloop(options, flags))
+    run(serve(options, os.environ, observe_broker), uvloop=serving.uses_uvloop(options, flags))

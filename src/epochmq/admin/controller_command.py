@@ -48,20 +48,13 @@ def _metrics(options: "ControllerOptions") -> "Observe | None":
     if not serving.has_metrics(options):
         return None
     from epochmq.model.host import parse_addr
-    from epochmq.observe.controller_metrics import ControllerMetrics
+    from epochmq.observe.controller_metrics import ControllerMetrics, controller_labels
     from epochmq.observe.metrics_server import serve_metrics
 
     def observe(controller: "Controller") -> AbstractAsyncContextManager[None]:
         shown = controller.options
-        peers = shown.peers()
-        labels = {
-            "address": peers.own_address,
-            "group": shown.controller_d_leger_group,
-            "peer_id": peers.self_id,
-        }
-
-        metrics = ControllerMetrics(controller.node, labels)
-        host = shown.bind_address or parse_addr(peers.own_address)[0]
+        metrics = ControllerMetrics(controller.node, controller_labels(shown))
+        host = shown.bind_address or parse_addr(shown.peers().own_address)[0]
         return serve_metrics(shown, host, metrics, metrics.checks())
 
     return observe

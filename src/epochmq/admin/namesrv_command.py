@@ -13,6 +13,7 @@ from epochmq.base.options import load
 
 if TYPE_CHECKING:
     from epochmq.controller.options import ControllerOptions
+    from epochmq.controller.server.controller_server import EmbeddedController
     from epochmq.nameserver.name_server import NameServer, Observe
     from epochmq.nameserver.options import NamesrvOptions
 
@@ -46,20 +47,25 @@ def command(bootstrap: bool, **given: Any) -> None:
         from epochmq.controller.server.controller_server import EmbeddedController
 
         guest = EmbeddedController(both.controller, shared_port=options.listen_port)
-    work = serve(options, guest, _metrics(options))
+    work = serve(options, guest, _metrics(options, guest))
     run(work, uvloop=serving.uses_uvloop(options, flags))
 
 
-def _metrics(options: "NamesrvOptions") -> "Observe | None":
-    """Return what serves the metrics; None if they are disabled."""
+def _metrics(options: "NamesrvOptions", guest: "EmbeddedController | None") -> "Observe | None":
+    """Return what serves the metrics, also those of the controller; None if they are disabled."""
     if not serving.has_metrics(options):
         return None
+    from epochmq.observe.controller_metrics import ControllerMetrics, controller_labels
     from epochmq.observe.metrics_server import serve_metrics
     from epochmq.observe.name_server_metrics import NameServerMetrics
 
     def observe(server: "NameServer") -> AbstractAsyncContextManager[None]:
         shown = server.node.options
-        metrics = NameServerMetrics(server.node, f"{shown.bind_address}:{server.port}")
+        own = None
+        if guest is not None:
+            controller = guest.controller
+            own = ControllerMetrics(controller.node, controller_labels(controller.options))
+        metrics = NameServerMetrics(server.node, f"{shown.bind_address}:{server.port}", own)
         return serve_metrics(shown, shown.bind_address, metrics, metrics.checks())
 
     return observe

@@ -6,6 +6,7 @@ The members of a group of controllers know the same state; who is alive only its
 from collections.abc import Iterator, Mapping
 
 from epochmq.controller.controller_state import Key
+from epochmq.controller.options import ControllerOptions
 from epochmq.controller.server.controller_node import ControllerNode
 from epochmq.observe.families import GAUGE, Family
 from epochmq.raft.outbox import RaftRole
@@ -16,6 +17,16 @@ _ROLES = {
     RaftRole.PRE_CANDIDATE: 1, RaftRole.CANDIDATE: 1, RaftRole.FOLLOWER: 2, RaftRole.LEADER: 3
 }  # fmt: skip
 """RocketMQ's numbers; 0 is any other role."""
+
+
+def controller_labels(options: ControllerOptions) -> dict[str, str]:
+    """Return the labels of every sample of a controller."""
+    peers = options.peers()
+    return {
+        "address": peers.own_address,
+        "group": options.controller_d_leger_group,
+        "peer_id": peers.self_id,
+    }
 
 
 class ControllerMetrics:

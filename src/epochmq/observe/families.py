@@ -33,13 +33,18 @@ Row = tuple[Sequence[str], float]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric: name, kind, help, names of the labels, and its samples."""
+    """One metric: name, kind, help, names of the labels, and its samples.
+
+    `common` are the labels of every sample, if they are not those of the server: two servers in one
+    process have their own.
+    """
 
     name: str
     kind: str
     help: str
     labels: Sequence[str]
     rows: Iterable[Row]
+    common: Mapping[str, str] | None = None
 
 
 class _Piece:
@@ -59,12 +64,13 @@ def write_families(
 
     Args:
         families: the metrics; each name once.
-        common: labels of every sample.
+        common: labels of every sample, unless a family has its own.
         limit: maximum number of samples of one family.
     """
-    names, values = tuple(common), tuple(common.values())
     dropped = 0
     for family in families:
+        own_common = common if family.common is None else family.common
+        names, values = tuple(own_common), tuple(own_common.values())
         labels, rows = (*names, *family.labels), 0
         piece: list[Row] = []
         is_first = True
@@ -83,7 +89,7 @@ def write_families(
         "epochmq_metrics_samples_left_out", GAUGE,
         "Samples of this scrape beyond metricsOtelCardinalityLimit.", (), [((), dropped)],
     )  # fmt: skip
-    yield _text(left_out, names, [(values, dropped)], True)
+    yield _text(left_out, tuple(common), [(tuple(common.values()), dropped)], True)
 
 
 def _text(family: Family, labels: Sequence[str], rows: Iterable[Row], is_first: bool) -> bytes:

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault, UsageError
@@ -56,6 +57,8 @@ class Scrapes:
         turn = _Turn()
         for family in self._metrics.families():
             if family is not None:
+                if family.common is not None:
+                    family = replace(family, common={**self._labels, **family.common})
                 families.append(family)
             await turn.rest()
         pieces = []

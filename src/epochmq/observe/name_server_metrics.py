@@ -1,8 +1,10 @@
 """Metrics of a name server, EpochMQ's own (`epochmq_`): RocketMQ's name servers have none."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from epochmq.nameserver.name_server_node import NameServerNode
+from epochmq.observe.controller_metrics import ControllerMetrics
 from epochmq.observe.families import GAUGE, Family
 from epochmq.runtime.health_server import Checks, Health
 
@@ -10,18 +12,32 @@ _GROUP = ("cluster", "broker_set")
 
 
 class NameServerMetrics:
-    """Reads the metrics of one name server."""
+    """Reads the metrics of one name server.
 
-    def __init__(self, node: NameServerNode, address: str) -> None:
+    Args:
+        node: the name server.
+        address: its address, for the labels.
+        controller: the controller in the same process, if there is one.
+    """
+
+    def __init__(
+        self, node: NameServerNode, address: str, controller: ControllerMetrics | None = None
+    ) -> None:
         self._node = node
         self._address = address
+        self._controller = controller
 
     def common_labels(self) -> Mapping[str, str]:
         """Return the labels of every sample."""
         return {"node_type": "namesrv", "node_id": self._address}
 
     def checks(self) -> Checks:
-        """Return what the health endpoint answers: a name server that runs is ready."""
+        """Return what the health endpoint answers: a name server that runs is ready.
+
+        With a controller it is ready when the controller is.
+        """
+        if self._controller is not None:
+            return self._controller.checks()
         return dict.fromkeys(("/-/healthy", "/-/ready"), lambda: Health(True, {"reason": ""}))
 
     def families(self) -> Iterator[Family | None]:
@@ -42,3 +58,7 @@ class NameServerMetrics:
              len(self._node.broker_sessions)),
         ):  # fmt: skip
             yield Family(name, GAUGE, help_text, (), [((), value)])
+        if self._controller is not None:
+            labels = self._controller.common_labels()
+            for family in self._controller.families():
+                yield None if family is None else replace(family, common=labels)

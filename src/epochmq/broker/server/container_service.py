@@ -9,7 +9,7 @@ broker broke it.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import msgspec
@@ -30,7 +30,7 @@ from epochmq.broker.config.container_options import ContainerOptions, parts
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.escape.local_routes import NodeNear
-from epochmq.broker.server.broker_server import Broker, calm_collector
+from epochmq.broker.server.broker_server import Broker, Observe, calm_collector
 from epochmq.broker.server.container_broker import (
     InnerBrokerId,
     checked_path,
@@ -117,7 +117,13 @@ log = logging.getLogger(__name__)
 class Container:
     """A container: `start` makes it serve until `stop`; `port` is the container's own port."""
 
-    def __init__(self, options: ContainerOptions, *, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        options: ContainerOptions,
+        *,
+        env: Mapping[str, str],
+        observe: Observe | None = None,
+    ) -> None:
         self.options = options
         self.port = options.listen_port
         self.roster = Roster(options.listen_port)
@@ -125,6 +131,8 @@ class Container:
         """The running brokers."""
         self._close_logs: dict[InnerBrokerId, Callable[[], None]] = {}
         self._env = env
+        self._observe = observe
+        self._observed: dict[InnerBrokerId, AsyncExitStack] = {}
         idle_ms = options.server_channel_max_idle_time_seconds * 1000
         self._server = RemotingServer(Bounds(idle_ms=idle_ms))
         self._change = asyncio.Lock()
@@ -191,7 +199,7 @@ class Container:
             try:
                 self._open_log(identity, options)
                 start = asyncio.get_running_loop().create_task(self._start(identity, options))
-                self.brokers[identity] = await start
+                self.brokers[identity] = await self._watched(identity, await start)
             except BaseException as error:
                 self._close_log(identity)
                 self.roster.failed(identity, str(error))
@@ -202,6 +210,19 @@ class Container:
                 {"identity": identity, "listen_port": options.listen_port},
             )
             return identity
+
+    async def _watched(self, identity: InnerBrokerId, broker: Broker) -> Broker:
+        """Return a started broker that is observed; it is stopped if that fails."""
+        if self._observe is None:
+            return broker
+        stack = AsyncExitStack()
+        try:
+            await stack.enter_async_context(self._observe(broker))
+        except BaseException:
+            await broker.stop(self.options.broker_stop_grace_millis)
+            raise
+        self._observed[identity] = stack
+        return broker
 
     def _read(self, path: str) -> BrokerOptions:
         try:
@@ -247,6 +268,8 @@ class Container:
             if not self.roster.remove(identity):
                 return
             try:
+                if (observed := self._observed.pop(identity, None)) is not None:
+                    await observed.aclose()
                 await self.brokers.pop(identity).stop(self.options.broker_stop_grace_millis)
             finally:
                 self.roster.gone(identity)
@@ -340,9 +363,11 @@ async def _outcome(work: Coroutine[Any, Any, object]) -> Reply:
     return Reply()
 
 
-async def main(options: ContainerOptions, env: Mapping[str, str]) -> None:
-    """Serve until SIGTERM or Ctrl-C. Raises as `Container.start`."""
-    container = Container(options, env=env)
+async def main(
+    options: ContainerOptions, env: Mapping[str, str], observe: Observe | None = None
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; `observe` is for each broker. Raises as `Container.start`."""
+    container = Container(options, env=env, observe=observe)
     with stop_on_signals() as stop, server_process():
         try:
             await container.start()
