@@ -43,6 +43,16 @@ def test_a_leader_and_its_followers() -> None:
         assert found.value("epochmq_group_master_epoch", GROUP) == 1
         assert found.value("epochmq_group_sync_state_set_size", GROUP) == 3
         assert found.value("epochmq_group_replicas", GROUP) == 3
+        elected = found.value("election_total", {"election_result": "new_master_elected"})
+        assert elected == (1 if leads else None)
+        registered = {
+            "request_type": "controller_register_broker", "request_handle_status": "success"
+        }  # fmt: skip
+        assert found.value("request_total", registered) == (3 if leads else None)
+        name = {"request_type": "controller_register_broker"}
+        assert found.value("request_latency_microseconds_count", name) == (3 if leads else None)
+        last = {**name, "le": "+Inf"}
+        assert found.value("request_latency_microseconds_bucket", last) == (3 if leads else None)
 
 
 def test_an_election_has_a_duration_when_the_master_reported_its_epoch() -> None:

@@ -13,6 +13,7 @@ from epochmq.controller.liveness import Liveness, LiveProcess, Times
 from epochmq.controller.machine import CommandOutcome, Machine
 from epochmq.controller.options import UNCLEAN, ControllerOptions
 from epochmq.controller.peer_list import PeerList
+from epochmq.controller.request_counts import RequestCounts
 from epochmq.controller.timeline import Timeline
 
 LEASE = "leaseMillis"
@@ -37,6 +38,7 @@ class ControllerContext:
         self.safe = safe
         self.live = Liveness()
         self.timeline = Timeline()
+        self.counts = RequestCounts()
         self.effects: list[Effect] = []
         self.now = 0
         self.term = 0

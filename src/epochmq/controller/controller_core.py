@@ -284,6 +284,7 @@ class ControllerCore:
         if call.waits_for_election:
             self._elected(call, call.turn)
         else:
+            self.context.counts.timed_out(call.request.code)
             remark = "no answer in time; whether it will be done is not known, so ask for the state"
             self._throw(call, Refused(ResponseCode.SYSTEM_ERROR, remark))
 
@@ -293,6 +294,8 @@ class ControllerCore:
         self._answer(call, reply)
 
     def _answer(self, call: ControllerCall, reply: Reply) -> None:
+        took_ms = self.context.now - (call.deadline_ms - CALL_MS)
+        self.context.counts.answered(call.request.code, reply.code, max(0, took_ms))
         self.context.effects.append(SendReply(call.token, call.request, reply))
 
     def _first_deadline(self) -> int | None:

@@ -17,6 +17,7 @@ from epochmq.controller.controller_state import BrokerGroup, Key
 from epochmq.controller.elect import ANYONE, By, ElectedMaster, LogReport, elect
 from epochmq.controller.machine import CommandOutcome
 from epochmq.controller.notices import Notices
+from epochmq.controller.request_counts import NEW_MASTER, NO_MASTER
 
 log = logging.getLogger(__name__)
 
@@ -220,6 +221,7 @@ class Elections:
     def _conclude(self, group: BrokerGroup, choice: ElectedMaster | None) -> None:
         key = group.key
         if choice is None:
+            self._context.counts.elections[NO_MASTER] += 1
             self.headless.add(key)
             self.plan(key, self._context.now + self._context.options.scan_inactive_master_interval)
             self._tell(key)
@@ -279,6 +281,7 @@ class Elections:
                         "members": group.members,
                     },
                 )
+                self._context.counts.elections[NEW_MASTER] += 1
                 self._context.timeline.elected(group, self._context.now)
                 self._notices.announce(group)
             self.soon(key)

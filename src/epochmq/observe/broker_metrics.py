@@ -22,6 +22,7 @@ _STORE_LABELS = ("storage_type", "storage_medium")
 _STORE = ("local", "disk")
 _PROTOCOL = "remoting"
 _PUSH, _PULL = "push", "pull"
+_TRANSACTION_RESULTS = ("committed", "rolled_back", "refused", "given_up")
 
 
 @dataclass(slots=True)
@@ -91,9 +92,13 @@ class BrokerMetrics:
             ("consumer_group", "topic", "is_system"),
             _to_dlq(stats.items(counted.DLQ_PUT_NUMS)),
         )  # fmt: skip
+        transactions = self._node.transactions.statistics()
         yield _gauge(
-            "epochmq_half_messages", "Transactions that are not ended.",
-            self._node.transactions.statistics()["open"],
+            "epochmq_half_messages", "Transactions that are not ended.", transactions["open"]
+        )
+        yield Family(
+            "epochmq_transactions_ended", COUNTER, "Transactions that were ended.", ("result",),
+            [((name,), transactions[name]) for name in _TRANSACTION_RESULTS],
         )  # fmt: skip
         yield Family(
             "epochmq_sends_failed", COUNTER, "Messages that the store did not take.", (),
@@ -279,7 +284,12 @@ class BrokerMetrics:
                     for link in status.ha_connection_info
                 ],
             )  # fmt: skip
-        figures = node.replica.figures()
+        figures = {**node.replica.figures(), **node.escape_figures(node.clock.now_ms())}
+        if state := figures.get("epochmqPreOnline"):
+            yield Family(
+                "epochmq_pre_online", GAUGE, "1 for the state before the broker is online.",
+                ("state",), [((state,), 1)],
+            )  # fmt: skip
         for name, help_text, key in _REPLICA_GAUGES:
             if (text := figures.get(key, "")) not in ("", "true", "false"):
                 yield _gauge(name, help_text, int(text))
@@ -299,6 +309,13 @@ _REPLICA_GAUGES = (
         "epochmqUnconfirmedBytes",
     ),
     ("epochmq_replication_links", "Links of replicas.", "epochmqReplication_links"),
+    ("epochmq_escape_waiting_messages", "Messages for other masters.", "epochmqEscapeWaiting"),
+    ("epochmq_escape_inflight_messages", "Of these, sent.", "epochmqEscapeInFlight"),
+    (
+        "epochmq_escape_oldest_milliseconds",
+        "Age of the oldest message for other masters.",
+        "epochmqEscapeOldestMs",
+    ),
     ("epochmq_sends_waiting_for_replicas", "Sends that wait.", "epochmqReplication_waiting"),
 )
 

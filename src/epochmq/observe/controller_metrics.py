@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from epochmq.controller.controller_state import Key
 from epochmq.controller.options import ControllerOptions
 from epochmq.controller.server.controller_node import ControllerNode
-from epochmq.observe.families import GAUGE, Family
+from epochmq.observe.families import COUNTER, GAUGE, HISTOGRAM, Family
 from epochmq.raft.outbox import RaftRole
 from epochmq.runtime.health_server import Checks, Health
 
@@ -54,6 +54,22 @@ class ControllerMetrics:
         """Yield all metrics."""
         yield from self._raft()
         yield from self._groups()
+        yield from self._requests()
+
+    def _requests(self) -> Iterator[Family]:
+        counts = self._node.core.context.counts
+        yield Family(
+            "request", COUNTER, "Requests that were answered.",
+            ("request_type", "request_handle_status"), list(counts.requests.items()),
+        )  # fmt: skip
+        yield Family(
+            "request_latency_microseconds", HISTOGRAM, "Time until the answer.", ("request_type",),
+            [((name,), each) for name, each in counts.latency.items()],
+        )  # fmt: skip
+        yield Family(
+            "election", COUNTER, "Elections of masters that this controller decided.",
+            ("election_result",), [((name,), count) for name, count in counts.elections.items()],
+        )  # fmt: skip
 
     def _raft(self) -> Iterator[Family]:
         raft = self._node.raft

@@ -10,25 +10,29 @@ from dataclasses import dataclass
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
+    HistogramMetricFamily,
     Metric,
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from epochmq.base.histogram import Histogram
 
 __all__ = [
     "CONTENT_TYPE_LATEST",
     "COUNTER",
     "GAUGE",
+    "HISTOGRAM",
     "Family",
     "Row",
     "write_families",
 ]
 
-COUNTER, GAUGE = "counter", "gauge"
+COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 PIECE_ROWS = 50
 
 
-Row = tuple[Sequence[str], float]
-"""Values of the labels, and the value."""
+Row = tuple[Sequence[str], float | Histogram]
+"""Values of the labels, and the value: a `Histogram` in families of that kind, else a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +96,23 @@ def write_families(
     yield _text(left_out, tuple(common), [(tuple(common.values()), dropped)], True)
 
 
-def _text(family: Family, labels: Sequence[str], rows: Iterable[Row], is_first: bool) -> bytes:
+def _metric(family: Family, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
+    if family.kind == HISTOGRAM:
+        histogram = HistogramMetricFamily(family.name, family.help, labels=labels)
+        for values, counts in rows:
+            assert isinstance(counts, Histogram)
+            histogram.add_metric(values, counts.buckets(), counts.total)
+        return histogram
     make = CounterMetricFamily if family.kind == COUNTER else GaugeMetricFamily
     metric = make(family.name, family.help, labels=labels)
     for values, value in rows:
+        assert not isinstance(value, Histogram)
         metric.add_metric(values, value)
+    return metric
+
+
+def _text(family: Family, labels: Sequence[str], rows: Iterable[Row], is_first: bool) -> bytes:
+    metric = _metric(family, labels, rows)
     text: bytes = generate_latest(_Piece(metric))
     if is_first:
         return text

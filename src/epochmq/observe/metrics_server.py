@@ -10,6 +10,7 @@ from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault, UsageError
 from epochmq.observe.families import CONTENT_TYPE_LATEST, Family, write_families
+from epochmq.observe.process_metrics import process_families
 from epochmq.runtime.health_server import Checks, HealthServer, Page
 from epochmq.runtime.metrics_options import MetricsOptions, is_enabled, parse_labels
 
@@ -61,6 +62,7 @@ class Scrapes:
                     family = replace(family, common={**self._labels, **family.common})
                 families.append(family)
             await turn.rest()
+        families += process_families()
         pieces = []
         for piece in write_families(families, labels, self._limit):
             pieces.append(piece)
