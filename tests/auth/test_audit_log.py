@@ -3,7 +3,7 @@
 import pytest
 
 from epochmq.auth.access_control import AccessRefused
-from epochmq.auth.audit_log import REPORT_MS, AuditLog
+from epochmq.auth.audit_log import ENTRIES_MAX, REPORT_MS, AuditLog
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -39,3 +39,20 @@ def test_refusals_are_limited_for_each_address_and_reason(
     assert said[0].endswith("result=denied: unknown user")
     assert said[2].endswith("unknown user (1 more such lines were left out)")
     assert max(map(len, said)) < 400
+
+
+def test_the_latest_lines_are_kept() -> None:
+    audit = AuditLog(lambda: 7)
+    for number in range(ENTRIES_MAX + 5):
+        audit.changed("UPDATE_BROKER_CONFIG", "10.0.0.1:5", "alice", ["Cluster:c"], "")
+        assert len(audit.entries) <= ENTRIES_MAX, number
+    audit.refused("SEND_MESSAGE_V2", "10.0.0.1:5", AccessRefused("no", "bob", "no policy"), 0)
+    last = audit.entries[-1]
+    assert (last.wall_ms, last.user, last.result) == (7, "bob", "denied: no policy")
+    assert audit.entries[-2].resources == "Cluster:c"
+
+
+def test_without_a_clock_nothing_is_kept() -> None:
+    audit = AuditLog()
+    audit.changed("UPDATE_BROKER_CONFIG", "10.0.0.1:5", "alice", [], "")
+    assert not audit.entries

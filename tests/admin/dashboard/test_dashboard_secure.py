@@ -132,3 +132,16 @@ async def test_a_session_ends_and_its_connections_too(filled: World, tmp_path: P
         await browser.get("topics", 401)
         assert pages.sessions.end_expired(1 << 60) == [client]
         await client.close()
+
+
+async def test_changes_at_brokers_with_their_users(pages: Pages) -> None:
+    async with pages.browser() as browser:
+        await browser.login(READER)
+        body = {"group": "billing", "topic": "orders", "to": "first"}
+        await browser.post("reset", body, 403)
+        rows = await browser.get("changes")
+    made = [row for row in rows if row["action"].startswith("AUTH_CREATE_USER")]
+    assert {(row["user"], row["result"]) for row in made} == {("admin", "accepted")}
+    denied = next(row for row in rows if row["user"] == "reader")
+    assert denied["result"].startswith("denied: ")
+    assert "secret" not in str(rows)

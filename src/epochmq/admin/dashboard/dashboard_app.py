@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from epochmq import __version__
 from epochmq.admin.dashboard import (
+    audit_queries,
     group_queries,
     job_queries,
     message_queries,
@@ -296,6 +297,7 @@ class DashboardApp:
             "waiting": lambda _, client: waiting_queries.waiting(client, _wall_ms()),
             "jobs": lambda _, client: job_queries.job_list(client, _wall_ms()),
             "actions": self._latest_actions,
+            "changes": lambda _, client: audit_queries.latest_changes(client),
         }
         return [Route(f"/api/c/{{cluster}}/{name}", self._ask(a)) for name, a in answers.items()]
 

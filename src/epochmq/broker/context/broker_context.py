@@ -7,6 +7,7 @@ from typing import Generic, ParamSpec, Protocol, TypeVar
 
 from epochmq.auth.access_control import AccessControl
 from epochmq.auth.accounts import Account, AccountTable, Cipher
+from epochmq.auth.audit_log import AuditLog
 from epochmq.auth.server_keys import initial_user
 from epochmq.base import limits
 from epochmq.base.ports import Clock, Disk
@@ -204,6 +205,7 @@ class BrokerContext:
         store.queue_types(self.topics.has_batch_queues)
         self.groups = GroupTable(auto_create=options.auto_create_subscription_group)
         self.accounts = AccountTable()
+        self.audit = AuditLog(clock.wall_ms)
         """Users and their policies."""
         rules = access_rules(options)
         self.access = None if rules is None else AccessControl(rules, self.accounts)

@@ -1,4 +1,4 @@
-"""Requests about users and policies (ACL 2.0): 3001 to 3010, and 34009 for replicas.
+"""Requests about users and policies (ACL 2.0): 3001 to 3010, 34012, and 34009 for replicas.
 
 Users and policies belong to the cluster: the master of each group stores them, and its replicas
 copy them before a change is answered. RocketMQ stores them on each broker, and its tools send each
@@ -36,6 +36,8 @@ from epochmq.wire.bodies.auth_bodies import (
     MASKED,
     SUBJECT,
     AclInfo,
+    AuditEntries,
+    AuditEntryInfo,
     PolicyEntryInfo,
     PolicyInfo,
     UserInfo,
@@ -275,6 +277,24 @@ def handle_get_all(
     return watched(node, command, session, now, node.accounts, answer)
 
 
+def handle_read_audit_log(
+    node: BrokerContext, command: Command, session: Session, now: int
+) -> Reply:
+    """Answer the latest lines of the audit log of this broker (READ_AUDIT_LOG 34012)."""
+    entries = [
+        AuditEntryInfo(
+            wall_ms=each.wall_ms,
+            user=each.user,
+            peer=each.peer,
+            request=each.request,
+            resources=each.resources,
+            result=each.result,
+        )
+        for each in node.audit.entries
+    ]
+    return ok(AuditEntries(entries=entries))
+
+
 HANDLERS: dict[int, NodeHandler] = {
     RequestCode.AUTH_CREATE_USER: changing(create_user),
     RequestCode.AUTH_UPDATE_USER: changing(update_user),
@@ -287,4 +307,5 @@ HANDLERS: dict[int, NodeHandler] = {
     RequestCode.AUTH_GET_ACL: handle_get_acl,
     RequestCode.AUTH_LIST_ACL: handle_list_acls,
     RequestCode.GET_ALL_ACCOUNTS: handle_get_all,
+    RequestCode.READ_AUDIT_LOG: handle_read_audit_log,
 }

@@ -257,6 +257,7 @@ PERMISSIONS: dict[Code, PermissionOf] = {
         Code.GET_ALL_DELAY_OFFSET, Code.GET_ALL_MESSAGE_REQUEST_MODE, Code.GET_TIMER_CHECK_POINT,
         Code.GET_TIMER_METRICS, Code.GET_ALL_CONSUMER_ORDER_INFO,
         Code.AUTH_GET_USER, Code.AUTH_LIST_USER, Code.AUTH_GET_ACL, Code.AUTH_LIST_ACL,
+        Code.READ_AUDIT_LOG,
     ),
     **_codes(_all_topics, Code.GET_ALL_TOPIC_CONFIG),
     **_codes(_topic("topic", _CREATE), Code.UPDATE_AND_CREATE_TOPIC),

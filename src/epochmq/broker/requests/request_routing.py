@@ -173,7 +173,10 @@ ROWS: dict[Code, RequestRow] = {
         Code.AUTH_GET_USER, Code.AUTH_LIST_USER, Code.AUTH_GET_ACL, Code.AUTH_LIST_ACL,
         needs=Needs.SERVING,
     ),
-    **_rows(Access.INSPECT, MIB, Code.GET_BROKER_HA_STATUS, Code.GET_BROKER_EPOCH_CACHE),
+    **_rows(
+        Access.INSPECT, MIB,
+        Code.GET_BROKER_HA_STATUS, Code.GET_BROKER_EPOCH_CACHE, Code.READ_AUDIT_LOG,
+    ),
     **_rows(Access.INSPECT, 0, Code.LOG_DIGESTS, fast_port=False),
     **_rows(Access.INSPECT, 0, Code.MASTER_STATE),
     # The log has the messages of all topics: read permission for one topic is not enough.
@@ -251,8 +254,9 @@ def bind(node: BrokerContext, more: Mapping[int, Handler]) -> dict[int, Handler]
             raise OurBug(f"request code {code} has two handlers")
         handlers[code] = _with_node(node, handler)
     check_complete(handlers)
-    audit = AuditLog()
-    return {code: _guarded(node, Code(code), handler, audit) for code, handler in handlers.items()}
+    return {
+        code: _guarded(node, Code(code), handler, node.audit) for code, handler in handlers.items()
+    }
 
 
 def check_complete(handled: Iterable[int]) -> None:

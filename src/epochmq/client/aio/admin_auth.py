@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 
 from epochmq.client.aio.admin_calls import Caller
-from epochmq.wire.bodies.auth_bodies import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from epochmq.wire.bodies.auth_bodies import (
+    AclInfo,
+    AuditEntries,
+    AuditEntryInfo,
+    PolicyEntryInfo,
+    PolicyInfo,
+    UserInfo,
+)
 from epochmq.wire.bodies.body import decode_answer, encode_body
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
@@ -93,6 +100,15 @@ class AuthCalls(Caller):
         header = ListAclHeader(subjectFilter=subject, resourceFilter=resource)
         answer = await self.ask(address, request(RequestCode.AUTH_LIST_ACL, header))
         return decode_answer(list[AclInfo], answer.body) if answer.body else []
+
+    async def audit_log(self, address: str) -> list[AuditEntryInfo]:
+        """Return the latest lines of a broker's audit log, oldest first (34012).
+
+        Raises:
+            Refused: the broker is RocketMQ's, which has no such request.
+        """
+        answer = await self.ask(address, request(RequestCode.READ_AUDIT_LOG))
+        return decode_answer(AuditEntries, answer.body).entries
 
 
 def policy_of(

@@ -19,6 +19,23 @@ class UserInfo(Body):
     user_status: MaybeText = UNSET
 
 
+class AuditEntryInfo(Body):
+    """One line of an audit log; `wall_ms` is Unix milliseconds."""
+
+    wall_ms: int
+    user: str
+    peer: str
+    request: str
+    resources: str
+    result: str
+
+
+class AuditEntries(Body):
+    """Answer to READ_AUDIT_LOG 34012, oldest first."""
+
+    entries: list[AuditEntryInfo] = []
+
+
 class PolicyEntryInfo(Body):
     """One entry of a policy."""
 

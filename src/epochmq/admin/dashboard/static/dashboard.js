@@ -576,10 +576,14 @@ async function jobsPage() {
 }
 
 async function actionsPage() {
-  const rows = await ask("actions");
+  const [rows, changes] = await Promise.all([ask("actions"), ask("changes")]);
+  const kind = (result) => (result === "accepted" ? "good" : "bad");
   show(h("h1", {}, "Audit log"),
-    h("p", { class: "soft" }, "What users did with this dashboard. Brokers keep their own audit log of all changes (option auditLogFile)."),
-    panel(table("Actions, the latest first", [
+    panel(table("Changes at brokers, the latest first", [
+      ["Time", (r) => moment(r.wall_ms, true)], ["Broker", (r) => r.broker], ["User", (r) => r.user], ["From", (r) => r.from],
+      ["Change", (r) => r.action], ["Result", (r) => badge(r.result, kind(r.result))],
+    ], changes, "No broker has changed anything since it started, or it is RocketMQ's.")),
+    panel(table("Actions of this dashboard, the latest first", [
       ["Time", (r) => moment(r.wall_ms, true)], ["User", (r) => text(r.user)], ["From", (r) => r.from], ["Action", (r) => r.action],
       ["Result", (r) => badge(r.result, r.result === "done" ? "good" : r.result === "begun" ? "" : "bad")],
     ], rows, "Nobody did anything yet.")));
