@@ -60,6 +60,27 @@ def test_detached_twice_status_and_stop(tmp_path: Path) -> None:
         assert shell.run("dev", "stop")[2] == "nothing runs in .epochmq\n"
 
 
+def test_a_dashboard_that_fails_leaves_the_cluster(tmp_path: Path) -> None:
+    with shell_in(tmp_path) as shell:
+        settle(shell)
+        (tmp_path / ".epochmq" / "dashboard.properties").write_text("listenPrt=8090\n")
+        code, _, said = shell.run("dev", "--detach")
+        assert code == 0
+        assert "the dashboard did not start: " in said
+        assert "unknown option 'listenPrt'" in said
+        assert "; the cluster runs without it\n" in said
+        assert shell.run("produce", "t", stdin=b"x\n")[0] == 0
+        rows = [
+            json.loads(line) for line in shell.run("dev", "status", "-o", "json")[1].split("\n")[:3]
+        ]
+        assert [row["state"] for row in rows] == ["running", "running", "stopped"]
+        code, _, said = shell.run("dev", "--detach", "--dashboard")
+        assert (code, "it runs already" in said) == (4, True)
+        (tmp_path / ".epochmq" / "dashboard.properties").unlink()
+        assert shell.run("dev", "--detach", "--dashboard")[0] == 0
+        assert shell.run("dev", "status")[0] == 0
+
+
 def test_a_line_there_and_back(tmp_path: Path) -> None:
     with shell_in(tmp_path) as shell:
         settle(shell)

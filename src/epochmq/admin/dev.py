@@ -96,11 +96,10 @@ def _run(
 
     if dashboard and not has_dashboard_packages():
         raise UsageError("the dashboard needs more packages: pip install 'epochmq[dashboard]'")
-    if dashboard is None:
-        dashboard = has_dashboard_packages()
     cluster = LocalCluster(directory)
     wanted = PortBlock(replicas=replicas, acting_groups=groups) if replicas else None
-    started = cluster.start(wanted, secure=secure, dashboard=dashboard)
+    with_dashboard = has_dashboard_packages() if dashboard is None else dashboard
+    started = cluster.start(wanted, secure=secure, dashboard=with_dashboard)
     if started.moved_from:
         note(f"this cluster was in {started.moved_from}: its *.properties name {directory} now")
     for line in started.choice.taken if started.choice else ():
@@ -109,6 +108,8 @@ def _run(
         note(f"using the ports from {started.choice.ports.namesrv} on instead")
     if started.password is not None:
         note(f"user {ADMIN}, password {started.password} (also in {directory / CREDENTIALS})")
+    if started.dashboard_fault is not None:
+        note(f"{started.dashboard_fault}; the cluster runs without it")
     if started.was_running:
         note(f"it runs already in {directory}; `epochmq dev stop` stops it")
     elif detach:
@@ -116,7 +117,7 @@ def _run(
     else:
         return watch(cluster)
     click.echo(how_to(cluster))
-    return exits.OK
+    return exits.UNHEALTHY if dashboard and started.dashboard_fault else exits.OK
 
 
 @command.command()

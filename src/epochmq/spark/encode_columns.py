@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from epochmq.base.errors import UsageError
-from epochmq.model import property_names as names
+from epochmq.model.copied_properties import LEFT_OUT
 from epochmq.model.properties import NAME_END, PAIR_END, decode
-from epochmq.model.sink_mark import SINK_BATCH, SINK_ID, SINK_PART, SINK_SEQ
+from epochmq.model.property_names import TRANSIENT_PREFIX
 from epochmq.spark import columns as source
 
 _types = pa.types
@@ -111,29 +111,6 @@ def _unknown(name: str) -> str:
 # Converts the column `properties` to its wire format: name 0x01 value 0x02 name 0x01 value.
 
 
-KEPT = frozenset(
-    {
-        names.KEYS,
-        names.TAGS,
-        names.SHARDING_KEY,
-        names.BUYER_ID,
-        names.INSTANCE_ID,
-        names.CORRELATION_ID,
-        names.REPLY_TO_CLIENT,
-        names.TTL,
-        names.TRACE_CONTEXT,
-        names.ORIGIN_MESSAGE_ID,
-        names.RETRY_TOPIC,
-        names.DLQ_ORIGIN_TOPIC,
-        names.DLQ_ORIGIN_MESSAGE_ID,
-    }
-)
-"""Reserved property names that a row may set; the others belong to one stored message."""
-
-LEFT_OUT = (names.RESERVED - KEPT) | {SINK_ID, SINK_BATCH, SINK_PART, SINK_SEQ}
-"""Properties that are not written, so that rows that were read can be written again."""
-
-
 def properties_text(
     column: pa.Array, taken: frozenset[str], check: Callable[[pa.Array, str], None]
 ) -> pa.Array:
@@ -170,7 +147,7 @@ def _as_map(column: pa.Array) -> pa.Array:
 def _wanted(keys: pa.Array, items: pa.Array, left_out: frozenset[str]) -> np.ndarray:
     known = pc.is_in(keys, value_set=pa.array(sorted(left_out), keys.type))
     empty = pc.or_(pc.equal(pc.binary_length(keys), 0), pc.equal(pc.binary_length(items), 0))
-    transient = pc.starts_with(keys, names.TRANSIENT_PREFIX)
+    transient = pc.starts_with(keys, TRANSIENT_PREFIX)
     out = pc.or_(pc.or_(known, transient), pc.fill_null(empty, True))
     found: np.ndarray = pc.invert(out).to_numpy(zero_copy_only=False)
     return found

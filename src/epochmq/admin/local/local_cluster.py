@@ -25,7 +25,7 @@ from pathlib import Path
 
 from epochmq.admin.local import config_files, processes, secure_files, where
 from epochmq.admin.local.config_files import HOST, PortBlock, PortChoice
-from epochmq.base.errors import EnvironmentFault, EpochError
+from epochmq.base.errors import EnvironmentFault, EpochError, PortInUse
 from epochmq.client.aio import Admin
 from epochmq.client.aio.name_servers import NameServers
 from epochmq.model.names import DEFAULT_TOPIC
@@ -116,6 +116,8 @@ class Started:
     """The cluster's former directory, if it was moved."""
     password: str | None = None
     """The password of the first Super user, if it was made now."""
+    dashboard_fault: str | None = None
+    """Why the dashboard did not start; the cluster runs without it."""
 
 
 class LocalCluster:
@@ -189,7 +191,7 @@ class LocalCluster:
         """Start the servers that do not run, on the ports of their files, else near `wanted`.
 
         With `secure` a new cluster gets certificates and users. With `dashboard` the dashboard is
-        started as well.
+        started as well; if it fails, the cluster runs without it.
 
         Raises `EnvironmentFault` with the last log line of a server that fails to start.
         """
@@ -197,7 +199,7 @@ class LocalCluster:
         with self._locked():
             self._check_replicas(wanted)
             self._check_security(secure)
-            choice = moved_from = password = None
+            choice = moved_from = password = fault = None
             if all(part.pid is None for part in self.servers()):
                 moved_from = config_files.follow_move(self.directory)
                 is_new = not config_files.names(self.directory)
@@ -212,12 +214,14 @@ class LocalCluster:
                     with secure_files.as_admin(self.directory):
                         asyncio.run(self._wait_ready())
                 if dashboard and (self.dashboard is None or self.dashboard.pid is None):
-                    self._start_dashboard()
+                    missing.append(config_files.DASHBOARD)
+                    fault = self._start_dashboard()
             except BaseException:
                 self._stop(missing)
                 raise
             self._announce()
-            return Started(not missing, choice, moved_from, password)
+            was_running = missing in ([], [config_files.DASHBOARD])
+            return Started(was_running, choice, moved_from, password, fault)
 
     def start_one(self, name: str) -> None:
         """Start a server that was stopped or killed, without waiting for it."""
@@ -311,26 +315,29 @@ class LocalCluster:
         env = secure_files.environment(self.directory) if is_user else None
         processes.start(argv, self.log(name), self._pid_file(name), env)
 
-    def _start_dashboard(self) -> None:
-        """Start the dashboard and wait until it listens.
+    def _start_dashboard(self) -> str | None:
+        """Start the dashboard and wait until it listens; returns why it did not start.
 
         Another process may use its port between the choice and the start: then another port is
         tried.
-
-        Raises `EnvironmentFault` with the last log line of a dashboard that fails to start.
         """
-        config_files.write_dashboard(self.directory)
         for _ in range(_DASHBOARD_TRIES):
-            config_files.move_dashboard(self.directory)
+            try:
+                config_files.write_dashboard(self.directory)
+                config_files.move_dashboard(self.directory)
+            except PortInUse as error:
+                return f"the {config_files.DASHBOARD} did not start: {error}"
             self._start(config_files.DASHBOARD)
             deadline = time.monotonic() + READY_S
             while (part := self.dashboard) is not None and part.pid is not None:
                 if is_listening(part.address):
-                    return
+                    return None
                 if time.monotonic() > deadline:
                     break
                 time.sleep(_POLL_S)
-        raise EnvironmentFault(self._why_not(config_files.DASHBOARD))
+        fault = self._why_not(config_files.DASHBOARD)
+        self._stop([config_files.DASHBOARD])
+        return fault
 
     def _stop(self, names: list[str]) -> None:
         """Stop dashboard and relay, then brokers, controllers and the name server.

@@ -15,13 +15,13 @@ from epochmq.base.errors import EpochError, NotFound, Refused, UsageError
 from epochmq.client.aio import Admin, Producer
 from epochmq.model import names as names_of
 from epochmq.model import property_names as names
+from epochmq.model.copied_properties import LEFT_OUT
 from epochmq.model.message import Message
 from epochmq.model.names import check_group, check_topic, dlq_topic, retry_topic
 from epochmq.model.record import decode_all
 from epochmq.runtime.main import run
 from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.connection_options import credentials_in
-from epochmq.spark.encode_columns import LEFT_OUT
 from epochmq.spark.jobs.dlq_causes import BY, Dead, Pick, causes, check_field, dead_of
 from epochmq.spark.jobs.dlq_ledger import Ledger, LetterRun, open_ledger
 from epochmq.spark.jobs.job_report import JobReport, Progress, no_progress
