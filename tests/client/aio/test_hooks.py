@@ -78,6 +78,19 @@ class Broken(ClientHook):
     def end_transaction(self, end: TransactionEnd) -> None:
         raise RuntimeError("end_transaction")
 
+    async def close(self) -> None:
+        raise RuntimeError("close")
+
+
+class Closed(ClientHook):
+    """Cannot be opened."""
+
+    async def open(self, instance: Instance) -> None:
+        raise UsageError("not today")
+
+    async def close(self) -> None:
+        raise AssertionError("it was never open")
+
 
 async def test_a_send_with_its_result(namesrv: str, topic: str) -> None:
     hook = Recorder()
@@ -202,6 +215,28 @@ async def test_a_hook_that_fails_harms_nothing(
     assert after.sends[0].result is not None
     assert after.calls[0].is_done
     assert "the hook Broken failed in begin_consume" in caplog.text
+    assert caplog.text.count("the hook Broken failed in close") == 2
+    assert after.steps.count("close") == 2
+    assert producer.instance.is_closed
+    assert consumer.instance.is_closed
+
+
+async def test_a_client_whose_hook_cannot_open_does_not_start(namesrv: str, topic: str) -> None:
+    before = Recorder()
+    hooks = [before, Closed(), Recorder()]
+    producer = Producer(namesrv, hooks=hooks)
+    with pytest.raises(UsageError, match="not today"):
+        await producer.__aenter__()
+    assert before.steps == ["open", "close"]
+    assert producer.instance.is_closed
+    for kind in (PushConsumer, PopConsumer):
+        before.steps.clear()
+        async with kind(namesrv, f"g_{topic}", hooks=hooks) as consumer:
+            consumer.on_message(Collector(1))
+            await consumer.subscribe(topic)
+            with pytest.raises(UsageError, match="not today"):
+                await consumer.start()
+            assert before.steps == ["open", "close"]
 
 
 async def test_what_is_no_hook_is_told(namesrv: str) -> None:

@@ -110,16 +110,17 @@ class TransactionEnd:
 
 
 class ClientHook:
-    """Base of hooks: each method does nothing. The methods must not wait.
+    """Base of hooks: each method does nothing.
 
-    What a method raises is logged, and neither the client nor other hooks notice.
+    Methods that are not coroutines must not wait. What a method raises is logged, and neither the
+    client nor other hooks notice; only `open` may raise, and then the client does not start.
     """
 
     async def open(self, instance: Instance) -> None:
         """Called when a client starts; `instance` has its connections."""
 
     async def close(self) -> None:
-        """Called when a client ends."""
+        """Called when a client ends, if `open` succeeded."""
 
     def begin_send(self, call: SendCall) -> None:
         """Called before a send."""
@@ -149,22 +150,25 @@ class Hooks:
         for hook in self._hooks:
             if not isinstance(hook, ClientHook):
                 raise UsageError(f"{hook!r} is no hook; it must be a ClientHook")
-        self._is_open = False
+        self._opened: list[ClientHook] = []
 
     def __bool__(self) -> bool:
         return bool(self._hooks)
 
     async def open(self, instance: Instance) -> None:
-        """Open all hooks."""
-        for hook in self._hooks:
-            await hook.open(instance)
-        self._is_open = True
+        """Open all hooks. If one raises an error, those before it are closed."""
+        try:
+            for hook in self._hooks:
+                await hook.open(instance)
+                self._opened.append(hook)
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Close all hooks that were opened."""
-        if self._is_open:
-            self._is_open = False
-            await asyncio.gather(*(hook.close() for hook in self._hooks))
+        opened, self._opened = self._opened, []
+        await asyncio.gather(*(_closed(hook) for hook in opened))
 
     @contextmanager
     def sending(
@@ -224,6 +228,13 @@ class Hooks:
                 hook.end_transaction(end)
             except Exception:
                 _failed(hook, "end_transaction")
+
+
+async def _closed(hook: ClientHook) -> None:
+    try:
+        await hook.close()
+    except Exception:
+        _failed(hook, "close")
 
 
 def _failed(hook: ClientHook, step: str) -> None:

@@ -148,8 +148,8 @@ class PopConsumer(Closing):
         self._listener.check_set()
         if self._started:
             return
-        self._started = True
         await self._listener.hooks.open(self.instance)
+        self._started = True
         handling = (
             PopOrdered(self.member, self._listener.call)
             if self.member.options.ordered

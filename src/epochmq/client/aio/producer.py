@@ -133,7 +133,11 @@ class Producer(Closing):
 
     async def __aenter__(self) -> Self:
         await self.instance.start()
-        await self._hooks.open(self.instance)
+        try:
+            await self._hooks.open(self.instance)
+        except BaseException:
+            await self.close()
+            raise
         self.instance.spawn(self._watch_silence(), "silent masters")
         return self
 

@@ -155,8 +155,8 @@ class PushConsumer(Closing):
         self._listener.check_set()
         if self._started:
             return
-        self._started = True
         await self._listener.hooks.open(self.instance)
+        self._started = True
         consuming = (
             Ordered(self.member, self._listener.call)
             if self.member.options.ordered
