@@ -16,7 +16,7 @@ from epochmq.model.message import Message, StoredMessage
 from epochmq.model.topic import TopicConfig
 from epochmq.spark.jobs.dlq import ORIGIN, REDRIVE_OF, RETRY, Dlq, dlq
 from epochmq.spark.jobs.dlq_causes import Pick, parse_where
-from epochmq.spark.jobs.dlq_ledger import open_ledger
+from epochmq.spark.jobs.dlq_ledger import read_ledger
 from epochmq.spark.jobs.job_report import JobReport
 from epochmq.spark.spark_cluster import Cluster
 
@@ -111,7 +111,7 @@ def test_letters_are_sent_once_however_often_it_is_asked(job: Dlq, tmp_path: Pat
     got = asyncio.run(consume(job.name_server, 6, ConsumeResult.SUCCESS))
     assert sorted(message.properties["n"] for message in got) == list("012345")
     assert {message.properties[REDRIVE_OF] for message in got} == set(
-        open_ledger(ledger, GROUP).done
+        read_ledger(ledger, GROUP).done
     )
     assert all(message.topic in (TOPIC, f"%RETRY%{GROUP}") for message in got)
 

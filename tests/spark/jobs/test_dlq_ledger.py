@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.tiers import examples
 
 from epochmq.base.errors import EnvironmentFault, UsageError
-from epochmq.spark.jobs.dlq_ledger import open_ledger
+from epochmq.spark.jobs.dlq_ledger import LedgerInUse, open_ledger, read_ledger
 
 PLACES = [f"broker-a:0:{n}" for n in range(4)]
 
@@ -39,7 +39,7 @@ def test_cut_off_anywhere(tmp_path_factory: pytest.TempPathFactory, count: int, 
     elif not lines:
         ledger.begin("retry", PLACES)
     ledger.close()
-    again = open_ledger(path, "g")
+    again = read_ledger(path, "g")
     assert again.done == ledger.done
     assert again.run == ledger.run
 
@@ -64,8 +64,31 @@ def test_files_that_are_no_ledger_of_the_group(tmp_path: Path) -> None:
         (tmp_path / "other").write_text(text)
         with pytest.raises(UsageError, match="no ledger"):
             open_ledger(tmp_path / "other", "g")
-    with pytest.raises(EnvironmentFault, match="cannot read"):
+        with pytest.raises(UsageError, match="no ledger"):
+            read_ledger(tmp_path / "other", "g")
+    with pytest.raises(EnvironmentFault, match="cannot use"):
         open_ledger(tmp_path, "g")
-    ledger = open_ledger(tmp_path / "no" / "such", "g")
-    with pytest.raises(EnvironmentFault, match="cannot write"):
-        ledger.begin("retry", PLACES)
+    with pytest.raises(EnvironmentFault, match="cannot read"):
+        read_ledger(tmp_path, "g")
+    with pytest.raises(EnvironmentFault, match="cannot use"):
+        open_ledger(tmp_path / "no" / "such", "g")
+    assert read_ledger(tmp_path / "no" / "such", "g").done == {}
+
+
+def test_one_run_at_a_time_sends_with_a_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    first = open_ledger(path, "g")
+    first.begin("retry", PLACES)
+    with pytest.raises(LedgerInUse, match="already; try again"):
+        open_ledger(path, "g")
+    first.close()
+    open_ledger(path, "g").close()
+
+
+def test_a_reader_leaves_a_line_that_is_being_written(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    data = write(path, 2)
+    path.write_bytes(data[:-5])
+    found = read_ledger(path, "g")
+    assert list(found.done) == PLACES[:1]
+    assert path.read_bytes() == data[:-5]

@@ -1,5 +1,6 @@
 """What the pages about messages show: search, one message, dead letters."""
 
+import asyncio
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from epochmq.client.aio import Sql
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import DLQ, dlq_topic, is_dlq_topic
 from epochmq.spark.jobs.dlq_causes import dead_of
-from epochmq.spark.jobs.dlq_ledger import open_ledger
+from epochmq.spark.jobs.dlq_ledger import read_ledger
 
 FOUND_MAX = 100
 BODY_CHARS = 2_000
@@ -53,15 +54,22 @@ async def find_messages(
             topic, key, count=FOUND_MAX, begin_ms=begin_ms, end_ms=end_ms
         )
     else:
-        found = []
-        position = StartPosition(PositionKind.TIME, begin_ms)
-        spans = await spans_of(client.consumer, topic, position)
-        async with contextlib.aclosing(merged(client.consumer, spans, "*")) as messages:
-            async for message in messages:
-                if message.store_wall_ms > end_ms or len(found) >= FOUND_MAX:
-                    break
-                found.append(message)
+        return await _stored_between(client, topic, begin_ms, end_ms)
     return [short_row(message) for message in found[:FOUND_MAX]]
+
+
+async def _stored_between(
+    client: ClusterClient, topic: str, begin_ms: int, end_ms: int
+) -> list[Row]:
+    """Return the first messages of a time as rows: whole bodies are not kept."""
+    found: list[Row] = []
+    spans = await spans_of(client.consumer, topic, StartPosition(PositionKind.TIME, begin_ms))
+    async with contextlib.aclosing(merged(client.consumer, spans, "*")) as messages:
+        async for message in messages:
+            if message.store_wall_ms > end_ms or len(found) >= FOUND_MAX:
+                break
+            found.append(short_row(message))
+    return found
 
 
 async def message_detail(client: ClusterClient, topic: str, msg_id: str) -> Row:
@@ -141,16 +149,14 @@ async def dead_letters(client: ClusterClient, group: str, ledger: Path) -> Row:
     topic = dlq_topic(group)
     position = StartPosition(PositionKind.BACK, LETTERS_MAX)
     spans = await spans_of(client.consumer, topic, position)
-    done = open_ledger(ledger, group).done
-    found: list[tuple[StoredMessage, str]] = []
+    done = (await asyncio.to_thread(read_ledger, ledger, group)).done
+    found: list[tuple[int, Row]] = []
     for span in spans:
         async for message in merged(client.consumer, [span], "*"):
-            found.append((message, span.queue.broker_name))
-    found.sort(key=lambda pair: pair[0].store_wall_ms, reverse=True)
-    return {
-        "group": group,
-        "rows": [_letter_row(message, broker, done) for message, broker in found[:LETTERS_MAX]],
-    }
+            row = _letter_row(message, span.queue.broker_name, done)
+            found.append((message.store_wall_ms, row))
+    found.sort(key=lambda pair: pair[0], reverse=True)
+    return {"group": group, "rows": [row for _, row in found[:LETTERS_MAX]]}
 
 
 def _letter_row(message: StoredMessage, broker: str, done: Mapping[str, str]) -> Row:

@@ -23,7 +23,7 @@ from epochmq.runtime.main import run
 from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.connection_options import credentials_in
 from epochmq.spark.jobs.dlq_causes import BY, Dead, Pick, causes, check_field, dead_of
-from epochmq.spark.jobs.dlq_ledger import Ledger, LetterRun, open_ledger
+from epochmq.spark.jobs.dlq_ledger import Ledger, LetterRun, open_ledger, read_ledger
 from epochmq.spark.jobs.job_report import JobReport, Progress, no_progress
 from epochmq.spark.spark_cluster import Cluster
 
@@ -84,7 +84,7 @@ def dlq(job: Dlq, *, dry_run: bool = False, progress: Progress = no_progress) ->
     if not job.to:
         return report.finish("dry-run" if dry_run else None)
     assert job.ledger is not None
-    ledger = open_ledger(job.ledger, job.group)
+    ledger = (read_ledger if dry_run else open_ledger)(job.ledger, job.group)
     try:
         return _redrive(job, ledger, letters, picked, report, progress, dry_run=dry_run)
     finally:

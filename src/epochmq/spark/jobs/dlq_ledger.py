@@ -3,8 +3,11 @@
 It has JSON lines. A run begins with the list of letters to send, in order; then follows a line for
 each message that a broker has acknowledged. An interrupted run is finished before another one
 starts. Its next message may or may not have been sent, so brokers are asked for it by its id.
+
+The file is locked while letters are sent; anybody may read it meanwhile.
 """
 
+import fcntl
 import json
 import os
 import uuid
@@ -34,9 +37,13 @@ class LetterRun:
         return self.sent >= len(self.places)
 
 
+class LedgerInUse(EnvironmentFault):
+    """Raised when letters are being sent with this ledger already."""
+
+
 @dataclass
 class Ledger:
-    """An open ledger, made by `open_ledger`; one process at a time may use it."""
+    """A ledger, made by `open_ledger` to send letters, or by `read_ledger`."""
 
     path: Path
     group: str
@@ -69,9 +76,8 @@ class Ledger:
         self._write({"sent": run.sent, "place": place, "msgId": msg_id, "offsetMsgId": offset_id})
 
     def _write(self, line: dict[str, object]) -> None:
+        assert self._file is not None, "a ledger that was only read cannot be written"
         try:
-            if self._file is None:
-                self._file = self.path.open("ab")
             self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -86,27 +92,69 @@ class Ledger:
 
 
 def open_ledger(path: Path, group: str) -> Ledger:
-    """Open the ledger of `group` at `path`; it is empty when there is no file.
+    """Open and lock the ledger of `group` at `path`; a file is created if there is none.
 
-    An incomplete last line, from a crash, is dropped. Raises `UsageError` for another group's
-    ledger or another kind of file.
+    An incomplete last line, from a crash, is removed.
+
+    Raises:
+        LedgerInUse: another run sends letters with it.
+        EnvironmentFault: the file cannot be used.
+        UsageError: it is another group's ledger or another kind of file.
     """
     ledger = Ledger(path, group)
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return ledger
+        file = path.open("a+b")
     except OSError as error:
-        raise EnvironmentFault(f"cannot read {path}: {error.strerror}") from error
-    whole, _, torn = data.rpartition(b"\n")
-    for line in whole.split(b"\n") if whole else []:
-        _take(ledger, line)
-    if torn:
-        os.truncate(path, len(whole) + 1 if whole else 0)
+        raise EnvironmentFault(f"cannot use {path}: {error.strerror}") from error
+    try:
+        _lock(file, path)
+        file.seek(0)
+        data = file.read()
+        whole = _load(ledger, data)
+        if whole < len(data):
+            file.truncate(whole)
+    except BaseException:
+        file.close()
+        raise
+    ledger._file = file
     return ledger
 
 
-def _take(ledger: Ledger, line: bytes) -> None:
+def read_ledger(path: Path, group: str) -> Ledger:
+    """Read the ledger of `group` at `path`, and change nothing; it is empty if there is no file.
+
+    Raises:
+        EnvironmentFault: the file cannot be read.
+        UsageError: it is another group's ledger or another kind of file.
+    """
+    ledger = Ledger(path, group)
+    try:
+        _load(ledger, path.read_bytes())
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise EnvironmentFault(f"cannot read {path}: {error.strerror}") from error
+    return ledger
+
+
+def _lock(file: IO[bytes], path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise LedgerInUse(
+            f"letters are being sent with {path} already; try again when that has ended"
+        ) from None
+
+
+def _load(ledger: Ledger, data: bytes) -> int:
+    """Add the complete lines of `data`; return the number of their bytes."""
+    end = data.rfind(b"\n") + 1
+    for line in data[:end].split(b"\n")[:-1]:
+        _add(ledger, line)
+    return end
+
+
+def _add(ledger: Ledger, line: bytes) -> None:
     try:
         row = json.loads(line)
         if "run" in row:
