@@ -37,6 +37,31 @@ async def test_a_slow_page_gets_the_latest_and_the_number_of_the_others(
         await client.close()
 
 
+async def test_large_messages_are_bounded_by_their_bytes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_tail, "WAITING_BYTES_MAX", 100_000)
+    namesrv = world.cluster.namesrv_addr
+    client = ClusterClient("test", namesrv, None)
+    rows = live_tail.tail(client, TOPIC, "large", 0.5)
+    try:
+        await anext(rows)
+        async with Producer(namesrv) as producer:
+            await producer.send_batch([Message(TOPIC, bytes(60_000), "large") for _ in range(40)])
+        shown = left_out = 0
+        while (row := await anext(rows)) is not None:
+            messages, count = row["messages"], row["left_out"]
+            assert isinstance(messages, list)
+            assert isinstance(count, int)
+            assert len(messages) == 1
+            shown, left_out = shown + 1, left_out + count
+        assert shown + left_out == 40
+        assert left_out > 0
+    finally:
+        await rows.aclose()
+        await client.close()
+
+
 async def test_nothing_new_is_a_heartbeat(world: World, tmp_path: Path) -> None:
     client = ClusterClient("test", world.cluster.namesrv_addr, None)
     rows = live_tail.tail(client, TOPIC, "nobody-sends-this", 0.05)

@@ -2,12 +2,16 @@
 
 import asyncio
 
+import pytest
 from tests.admin.world import World
 from tests.compat.peers.secure import ADMIN
 
+from epochmq.admin.dashboard import watched_cluster
 from epochmq.admin.dashboard.cluster_client import ClusterClient
 from epochmq.admin.dashboard.watched_cluster import WatchedCluster
 from epochmq.admin.local.config_files import choose_anywhere
+from epochmq.admin.top.cluster_view import ClusterView
+from epochmq.admin.top.look import Looker
 from epochmq.auth.credentials import Credentials
 
 
@@ -61,6 +65,35 @@ async def test_a_borrowed_login_is_given_back(secure: World) -> None:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         await asyncio.gather(first.close(), second.close(), found.close())
+
+
+async def test_a_bug_does_not_end_the_watch(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(watched_cluster, "BUG_PAUSE_S", 0.01)
+    good = Looker.look
+    looks = 0
+
+    async def look(self: Looker) -> ClusterView:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise KeyError("an answer that nobody thought of")
+        return await good(self)
+
+    monkeypatch.setattr(Looker, "look", look)
+    found = watched(world.cluster.namesrv_addr)
+    running = asyncio.create_task(found.run())
+    try:
+        version = 0
+        while not found.state()["groups"]:
+            version = await found.wait_for_change(version, 20)
+            assert not running.done()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await found.close()
+    assert "a bug in watching cluster test" in caplog.text
 
 
 async def test_the_own_user_is_not_replaced_by_that_of_a_visitor(secure: World) -> None:

@@ -41,8 +41,7 @@ class FailoverStories:
     """The latest failovers of a cluster, oldest first.
 
     Controllers report the steps up to the new role. The first acknowledgement and the complete set
-    are
-    seen by looking at the cluster, so their times are those of the first look.
+    are seen by looking at the cluster, so their times are those of the first look.
     """
 
     def __init__(self) -> None:

@@ -15,6 +15,8 @@ from epochmq.model.message import StoredMessage
 
 WAITING_MAX = 500
 """Messages that wait for the browser; older ones are left out and counted."""
+WAITING_BYTES_MAX = 16 * 1024 * 1024
+"""Bytes of their bodies, beyond the newest message."""
 BATCH_MAX = 100
 PAUSE_S = 0.2
 
@@ -30,14 +32,17 @@ async def tail(
         NotFound: the topic does not exist.
     """
     waiting: deque[StoredMessage] = deque()
-    left_out = 0
+    left_out = waiting_bytes = 0
     arrived = asyncio.Event()
 
     def receive(messages: list[StoredMessage]) -> bool:
-        nonlocal left_out
+        nonlocal left_out, waiting_bytes
         waiting.extend(messages)
-        while len(waiting) > WAITING_MAX:
-            waiting.popleft()
+        waiting_bytes += sum(len(each.body) for each in messages)
+        while len(waiting) > WAITING_MAX or (
+            waiting_bytes > WAITING_BYTES_MAX and len(waiting) > 1
+        ):
+            waiting_bytes -= len(waiting.popleft().body)
             left_out += 1
         arrived.set()
         return True
@@ -60,6 +65,7 @@ async def tail(
                 await following
                 return
             batch = [waiting.popleft() for _ in range(min(BATCH_MAX, len(waiting)))]
+            waiting_bytes -= sum(len(each.body) for each in batch)
             if waiting:
                 arrived.set()
             counted, left_out = left_out, 0

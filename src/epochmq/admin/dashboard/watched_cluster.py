@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from epochmq.admin.dashboard.cluster_client import ClusterClient
 from epochmq.admin.dashboard.failover_steps import FailoverStories
@@ -26,6 +26,7 @@ SAMPLES_MAX = 450
 """Samples of the rates: 15 minutes."""
 ACCESS_S = 10.0
 """Time after which it is checked again whether the cluster wants a login."""
+BUG_PAUSE_S = 5.0
 
 Row = dict[str, object]
 
@@ -61,11 +62,24 @@ class WatchedCluster:
     # Watching --------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch until cancelled.
+
+        A bug is logged, and the work goes on: it may be about one answer of one cluster, and must
+        not end the pages of the others.
+        """
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._check_access_again())
-            tasks.create_task(self._look_again())
-            tasks.create_task(self._measure_again())
+            for work in (self._check_access_again, self._look_again, self._measure_again):
+                tasks.create_task(self._go_on(work))
+
+    async def _go_on(self, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await work()
+            except Exception:
+                log.exception(
+                    "a bug in watching cluster %(cluster)s; it goes on", {"cluster": self.name}
+                )
+            await asyncio.sleep(BUG_PAUSE_S)
 
     async def close(self) -> None:
         """Close the dashboard's own connections."""
