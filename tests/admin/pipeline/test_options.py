@@ -8,7 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 from epochmq.admin.cli import cli
-from epochmq.admin.pipeline.options import ProgressLines, job_options, parse, print_report, progress
+from epochmq.admin.pipeline.options import (
+    ProgressLines,
+    job_options,
+    parse,
+    print_report,
+    progress,
+    reason_of_end,
+)
 from epochmq.admin.pipeline.pipeline_command import JOBS
 from epochmq.base.errors import UsageError
 from epochmq.spark.jobs.job_report import JobReport
@@ -61,6 +68,21 @@ def test_every_job_has_a_line_of_help_and_a_command() -> None:
     for name in JOBS:
         assert name in shown.output
         assert CliRunner().invoke(cli, ["pipeline", name, "--help"]).exit_code == 0, name
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (click.exceptions.Exit(0), ""),
+        (click.exceptions.Exit(4), "it ended with exit code 4"),
+        (KeyboardInterrupt(), "it was interrupted"),
+        (click.Abort(), "it was interrupted"),
+        (click.UsageError("no such option"), "no such option"),
+        (UsageError("two\nlines"), "two"),
+    ],
+)
+def test_why_a_job_ended(error: BaseException, reason: str) -> None:
+    assert reason_of_end(error) == reason
 
 
 def test_a_mistyped_job_names_the_nearest() -> None:

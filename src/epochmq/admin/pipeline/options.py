@@ -98,7 +98,6 @@ def _reported(title: str) -> Iterator[Callable[[str], None]]:
         yield lambda _text: None
         return
     from epochmq.admin.shared.asking import chosen_connection
-    from epochmq.admin.shared.exits import explain
     from epochmq.spark.jobs.job_status import job_reports
 
     job = job_name(context)
@@ -107,9 +106,22 @@ def _reported(title: str) -> Iterator[Callable[[str], None]]:
         try:
             yield lambda text: reports.note(job, text=text)
         except BaseException as error:
-            reports.end(job, explain(error).splitlines()[0])
+            reports.end(job, reason_of_end(error))
             raise
         reports.end(job)
+
+
+def reason_of_end(error: BaseException) -> str:
+    """Return why a job failed, in one line; empty if `error` only ends the command."""
+    from epochmq.admin.shared.exits import explain
+
+    if isinstance(error, click.exceptions.Exit):
+        return f"it ended with exit code {error.exit_code}" if error.exit_code else ""
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return "it was interrupted"
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    return explain(error).splitlines()[0]
 
 
 def job_name(context: click.Context) -> str:
