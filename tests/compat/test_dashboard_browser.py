@@ -28,7 +28,7 @@ from .peers.java import JavaCluster
 from .peers.secure import ADMIN, SECURE
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 T = TypeVar("T")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -209,6 +209,20 @@ def test_a_mistyped_topic_is_told_on_the_page(page: Page) -> None:
     page.goto("/#/test/topic?topic=ordrs")
     page.wait_for_selector("#problem:not([hidden])")
     assert "did you mean 'orders'" in page.locator("#problem").inner_text()
+
+
+def test_a_late_answer_does_not_replace_the_page_that_is_open(page: Page) -> None:
+    held: list[Route] = []
+    page.route("**/api/c/test/topics?*", lambda route: held.append(route))
+    page.get_by_role("link", name="Topics", exact=True).click()
+    page.wait_for_function("document.title.startsWith('Topics')")
+    page.get_by_role("link", name="Groups", exact=True).click()
+    page.get_by_role("heading", name="Consumer groups").wait_for()
+    with page.expect_response("**/api/c/test/topics?*"):
+        held[0].continue_()
+    page.evaluate("new Promise(requestAnimationFrame)")
+    assert page.locator("h1").inner_text() == "Consumer groups"
+    assert page.locator("#problem").is_hidden()
 
 
 def test_the_pages_by_keyboard_alone(page: Page) -> None:

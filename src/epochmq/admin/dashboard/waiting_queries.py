@@ -1,6 +1,6 @@
 """What the page about waiting messages shows: open transactions, timers, delays, POP."""
 
-from collections.abc import Collection
+from collections.abc import AsyncGenerator
 
 from epochmq.admin.dashboard.cluster_client import ClusterClient
 from epochmq.admin.dashboard.message_queries import short_row
@@ -68,38 +68,39 @@ def delayed_messages(figures: dict[str, str]) -> int:
     return total
 
 
-def _due_later(messages: list[StoredMessage], now_wall_ms: int) -> list[Row]:
+def _due_later(rows: list[Row], now_wall_ms: int) -> list[Row]:
     """Return the messages that are due later than now, the next first."""
-    rows = [{**_row(message), **describe(message, delay_levels.DEFAULT)} for message in messages]
     later = [row for row in rows if isinstance(at := row.get("due_ms"), int) and at > now_wall_ms]
     return sorted(later, key=lambda row: int(str(row["due_ms"])))
 
 
-def _row(message: StoredMessage) -> Row:
+def waiting_row(message: StoredMessage) -> Row:
+    """Return a message of an internal topic, with the beginning of its body."""
     row = short_row(message)
-    return {
-        name: row[name] for name in ("msg_id", "queue_id", "queue_offset", "stored_ms", "body")
-    } | {"topic": message.topic}
+    names = ("msg_id", "queue_id", "queue_offset", "stored_ms", "body")
+    kept = {name: row[name] for name in names}
+    return {**kept, "topic": message.topic, **describe(message, delay_levels.DEFAULT)}
 
 
-async def _newest(client: ClusterClient, topic: str, broker: str) -> list[StoredMessage]:
+async def _newest(client: ClusterClient, topic: str, broker: str) -> list[Row]:
     """Return the newest messages of an internal topic on one broker."""
     try:
         queues = [q for q in await client.consumer.queues(topic) if q.broker_name == broker]
-        found: list[StoredMessage] = []
+        found: list[Row] = []
         for queue in queues:
             end = await client.consumer.max_offset(queue)
             begin = max(await client.consumer.min_offset(queue), end - READ_MAX)
-            found += await _read(client, queue, begin, end)
+            found += [waiting_row(each) async for each in _read(client, queue, begin, end)]
     except NotFound:
         return []  # nothing of that kind was ever stored
     return found
 
 
-async def _read(
+def _read(
     client: ClusterClient, queue: MessageQueue, begin: int, end: int
-) -> list[StoredMessage]:
-    return [each async for each in merged(client.consumer, [PulledSpan(queue, begin, end)], "*")]
+) -> AsyncGenerator[StoredMessage]:
+    """Yield messages one by one: many whole bodies would need much memory."""
+    return merged(client.consumer, [PulledSpan(queue, begin, end)], "*")
 
 
 async def _open_transactions(client: ClusterClient, broker: BrokerFigures) -> list[Row]:
@@ -112,26 +113,20 @@ async def _open_transactions(client: ClusterClient, broker: BrokerFigures) -> li
         await client.consumer.queues(HALF_TOPIC)
         begin = await client.admin.committed_at(broker.address, _TRANSACTIONS, half) or 0
         end = await client.consumer.max_offset(half)
-        messages = await _read(client, half, begin, min(end, begin + READ_MAX))
+        halves = _read(client, half, begin, min(end, begin + READ_MAX))
+        rows = [waiting_row(each) async for each in halves]
         await client.consumer.queues(OP_HALF_TOPIC)
         begin = await client.admin.committed_at(broker.address, _TRANSACTIONS, ended) or 0
         end = await client.consumer.max_offset(ended)
-        over = ended_offsets(await _read(client, ended, begin, min(end, begin + READ_MAX)))
+        over: set[int] = set()
+        async for record in _read(client, ended, begin, min(end, begin + READ_MAX)):
+            over |= ended_offsets(record)
     except EpochError:
         return []
-    return open_rows(messages, over)
+    return [row for row in rows if row["queue_offset"] not in over]
 
 
-def ended_offsets(records: list[StoredMessage]) -> set[int]:
-    """Return the offsets of half messages that these records end: numbers with commas."""
-    texts = (bytes(each.body).decode("ascii", "replace") for each in records)
-    return {int(part) for text in texts for part in text.split(",") if part.strip().isdecimal()}
-
-
-def open_rows(messages: list[StoredMessage], ended: Collection[int]) -> list[Row]:
-    """Return rows of the half messages that have not ended."""
-    return [
-        {**_row(message), **describe(message, delay_levels.DEFAULT)}
-        for message in messages
-        if message.queue_offset not in ended
-    ]
+def ended_offsets(record: StoredMessage) -> set[int]:
+    """Return the offsets of half messages that a record ends: numbers with commas."""
+    text = bytes(record.body).decode("ascii", "replace")
+    return {int(part) for part in text.split(",") if part.strip().isdecimal()}

@@ -82,8 +82,13 @@ async function call(path, options = {}) {
   return body;
 }
 
-const ask = (name, parameters = {}) =>
-  call(`/api/c/${encodeURIComponent(state.cluster)}/${name}?${new URLSearchParams(parameters)}`);
+/** Ask about the cluster. The answer for a page that was left meanwhile is not used. */
+async function ask(name, parameters = {}) {
+  const own = turn;
+  const found = await call(`/api/c/${encodeURIComponent(state.cluster)}/${name}?${new URLSearchParams(parameters)}`);
+  if (own !== turn) throw new Error("The page was left.");
+  return found;
+}
 
 const post = (path, body) =>
   call(path, {
@@ -343,11 +348,11 @@ async function listPage(title, name, parameters, page, caption, columns) {
     h("button", {}, "Show"));
   const found = await ask(name, { part: part.value, system: system.checked ? "1" : "", page: number_ });
   const pages = Math.max(1, Math.ceil(found.total / 50));
-  const turn = pages > 1 && h("div", { class: "replay" },
+  const pager = pages > 1 && h("div", { class: "replay" },
     h("button", { type: "button", disabled: number_ === 0, onclick: () => go(number_ - 1) }, "Previous"),
     h("span", { class: "soft" }, `Page ${number_ + 1} of ${pages}`),
     h("button", { type: "button", disabled: number_ + 1 >= pages, onclick: () => go(number_ + 1) }, "Next"));
-  show(h("h1", {}, title), form, panel(table(`${caption}: ${number(found.total)}`, columns, found.rows), turn));
+  show(h("h1", {}, title), form, panel(table(`${caption}: ${number(found.total)}`, columns, found.rows), pager));
 }
 
 const topicsPage = (parameters) => listPage("Topics", "topics", parameters, "topics", "Topics", [
