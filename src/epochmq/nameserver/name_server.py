@@ -298,8 +298,8 @@ async def main(
     with stop_on_signals() as stop, server_process():
         await server.start()
         try:
-            print(f"name server ready on {options.bind_address}:{server.port}", flush=True)
             async with nullcontext() if observe is None else observe(server):
+                print(f"name server ready on {options.bind_address}:{server.port}", flush=True)
                 log.info("stopping: %(reason)s", {"reason": await stop.wait()})
         finally:
             await server.stop()

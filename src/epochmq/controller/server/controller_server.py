@@ -403,9 +403,9 @@ async def main(options: ControllerOptions, observe: Observe | None = None) -> No
         await controller.start()
         try:
             where = await _listen(server, controller)
-            print(f"controller {options.peers().self_id} ready on {where}", flush=True)
             controller.failed.add_done_callback(lambda failed: stop.ask("it cannot go on"))
             async with nullcontext() if observe is None else observe(controller):
+                print(f"controller {options.peers().self_id} ready on {where}", flush=True)
                 log.info("stopping: %(reason)s", {"reason": await stop.wait()})
             if controller.failed.done():
                 raise controller.failed.result()
