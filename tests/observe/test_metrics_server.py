@@ -64,7 +64,8 @@ async def test_a_scrape_and_the_checks() -> None:
         assert ("a", (("cluster", "c"), ("env", "prod"), ("n", "0"))) in samples_of(body)
         head, packed = await get(port, "Accept-Encoding: gzip", path="/")
         assert "content-encoding: gzip" in head
-        assert gzip.decompress(packed) == body
+        # The values of the process may differ, as its memory does.
+        assert samples_of(gzip.decompress(packed)).keys() == samples_of(body).keys()
         assert (await get(port, path="/-/healthy"))[0].startswith("HTTP/1.1 200")
         head, body = await get(port, path="/typo")
         assert head.startswith("HTTP/1.1 404")
