@@ -1,13 +1,15 @@
 import errno
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from epochmq.base.errors import EnvironmentFault, PortInUse
 from epochmq.runtime import listen as module
-from epochmq.runtime.listen import listen, name_holder
+from epochmq.runtime.listen import is_held_by, listen, name_holder
 
 
 def test_it_listens_with_the_options_that_accepted_sockets_inherit() -> None:
@@ -45,6 +47,17 @@ def test_a_taken_port_of_an_unknown_holder(
 ) -> None:
     monkeypatch.setattr(module, "describe_holder", lambda port: "")
     assert name_holder(port_in_use) == str(port_in_use)
+
+
+def test_whether_a_process_listens_on_a_port() -> None:
+    with listen("127.0.0.1", 0) as sock:
+        port = sock.getsockname()[1]
+        assert is_held_by(os.getpid(), port) is True
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+            assert is_held_by(other.pid, port) is False
+            other.communicate(b"\n")
+    assert is_held_by(os.getpid(), port) is False
+    assert is_held_by(os.getpid(), port, "/no/such/proc") is None
 
 
 def test_an_error_about_several_ports_has_no_holder() -> None:

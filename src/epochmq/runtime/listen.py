@@ -20,14 +20,20 @@ def describe_holder(port: int, proc: str = "/proc") -> str:
 
     Returns '' when the process is not known (no /proc, or a process of another user).
     """
-    inodes = _listening_inodes(port, proc)
-    if not inodes:
+    wanted = _listening_sockets(port, proc)
+    if not wanted:
         return ""
-    wanted = {f"socket:[{inode}]" for inode in inodes}
     for pid in _pids(proc):
         if _holds(f"{proc}/{pid}/fd", wanted):
             return f"process {pid} ({_name(pid, proc)})"
     return ""
+
+
+def is_held_by(pid: int, port: int, proc: str = "/proc") -> bool | None:
+    """Return whether process `pid` listens on `port`; None where the system does not say."""
+    if not os.path.isdir(f"{proc}/{pid}/fd"):
+        return None
+    return _holds(f"{proc}/{pid}/fd", _listening_sockets(port, proc))
 
 
 def name_holder(error: PortInUse) -> str:
@@ -39,15 +45,18 @@ def name_holder(error: PortInUse) -> str:
     return f"{error}; it is taken by {holder}" if holder else str(error)
 
 
-def _listening_inodes(port: int, proc: str) -> set[str]:
-    """Return the inodes of sockets that listen on `port`; net/tcp has sl local rem st ... inode."""
+def _listening_sockets(port: int, proc: str) -> set[str]:
+    """Return the sockets that listen on `port`, as descriptors name them: "socket:[4711]".
+
+    A line of net/tcp is: sl local rem st ... inode.
+    """
     found: set[str] = set()
     for table in ("tcp", "tcp6"):
         for line in _lines(f"{proc}/net/{table}")[1:]:
             fields = line.split()
             if len(fields) > 9 and fields[3] == _LISTEN:
                 if int(fields[1].rpartition(":")[2], 16) == port:
-                    found.add(fields[9])
+                    found.add(f"socket:[{fields[9]}]")
     return found
 
 

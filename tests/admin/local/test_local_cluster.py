@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from epochmq.admin.local import processes
+from epochmq.admin.local import config_files, processes
 from epochmq.admin.local.config_files import choose_anywhere
 from epochmq.admin.local.local_cluster import LocalCluster
 from epochmq.base.errors import EnvironmentFault
+from epochmq.runtime.listen import listen
 
 
 @pytest.fixture
@@ -54,6 +55,23 @@ def test_a_broker_that_does_not_come_up_says_why(cluster: LocalCluster) -> None:
     with pytest.raises(EnvironmentFault, match="unknown option 'brokerNmae'"):
         cluster.start()
     assert pids(cluster) == [None, None]
+
+
+def test_a_dashboard_whose_port_was_just_taken_has_not_started(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.start(choose_anywhere())
+    with listen("127.0.0.1", 0) as other:
+        port = other.getsockname()[1]
+        config_files.write_dashboard(cluster.directory)
+        file = cluster.directory / "dashboard.properties"
+        text = file.read_text()
+        lines = [f"listenPort={port}" if "listenPort" in x else x for x in text.splitlines()]
+        file.write_text("\n".join(lines))
+        monkeypatch.setattr(config_files, "move_dashboard", lambda directory: None)
+        fault = cluster.start(dashboard=True).dashboard_fault
+    assert fault is not None
+    assert f"cannot listen on 127.0.0.1:{port}" in fault
 
 
 def test_a_directory_that_cannot_be(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from epochmq.base.errors import EnvironmentFault, EpochError, PortInUse
 from epochmq.client.aio import Admin
 from epochmq.client.aio.name_servers import NameServers
 from epochmq.model.names import DEFAULT_TOPIC
+from epochmq.runtime.listen import is_held_by
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.rng import RealRng
 from epochmq.runtime.tls import outgoing_tls
@@ -207,6 +208,7 @@ class LocalCluster:
                 if is_new and secure:
                     password = self._make_secure()
             missing = [part.name for part in self.servers() if part.pid is None]
+            was_running = not missing
             try:
                 for name in missing:
                     self._start(name)
@@ -220,7 +222,6 @@ class LocalCluster:
                 self._stop(missing)
                 raise
             self._announce()
-            was_running = missing in ([], [config_files.DASHBOARD])
             return Started(was_running, choice, moved_from, password, fault)
 
     def start_one(self, name: str) -> None:
@@ -330,7 +331,9 @@ class LocalCluster:
             self._start(config_files.DASHBOARD)
             deadline = time.monotonic() + READY_S
             while (part := self.dashboard) is not None and part.pid is not None:
-                if is_listening(part.address):
+                # Another process may listen there, and this one fail because of that.
+                port = int(part.address.rpartition(":")[2])
+                if is_listening(part.address) and is_held_by(part.pid, port) is not False:
                     return None
                 if time.monotonic() > deadline:
                     break
