@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from epochmq.model.topic import MessageQueue
 from epochmq.wire.codes import ResponseCode
 
 from .peers.epochmq import EpochCluster
+from .peers.small_disk import mounted
 
 TOPIC = "FullTopic"
 QUEUE = MessageQueue(TOPIC, "broker-a", 0)
@@ -27,19 +27,8 @@ is known to be full, because the file could not be made ahead."""
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 24 MiB."""
-    if os.geteuid() != 0:
-        pytest.skip("a small file system can only be mounted by root")
-    mount = tmp_path / "disk"
-    mount.mkdir()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", mount], capture_output=True, check=False
-    )
-    if made.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {made.stderr.decode().strip()}")
-    try:
+    with mounted(tmp_path / "disk", 24) as mount:
         yield mount
-    finally:
-        subprocess.run(["umount", "-l", mount], check=False)
 
 
 async def send_until_refused(producer: Producer) -> tuple[int, int]:
@@ -110,15 +99,7 @@ def test_a_full_disk_refuses_writes_serves_reads_and_heals(small_disk: Path) -> 
 
 def test_a_log_on_a_file_system_of_its_own(tmp_path: Path) -> None:
     """Files that are made ahead cannot be renamed into it from outside."""
-    if os.geteuid() != 0:
-        pytest.skip("a file system can only be mounted by root")
     mount = tmp_path / "disk"
-    mount.mkdir()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=80m", "tmpfs", mount], capture_output=True, check=False
-    )
-    if made.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {made.stderr.decode().strip()}")
     config = {
         "storePathCommitLog": str(mount),
         "mappedFileSizeCommitLog": 2 << 20,
@@ -133,9 +114,7 @@ def test_a_log_on_a_file_system_of_its_own(tmp_path: Path) -> None:
         async with PullConsumer(namesrv, "g") as consumer:
             assert await count(consumer) == 60
 
-    try:
+    with mounted(mount, 80):
         with EpochCluster(broker_config=config) as cluster:
             asyncio.run(send(cluster.namesrv_addr))
         assert all(path.name.isdecimal() for path in mount.iterdir())
-    finally:
-        subprocess.run(["umount", "-l", mount], check=False)

@@ -32,6 +32,7 @@ from .peers.epochmq import EpochCluster
 from .peers.group import Group
 from .peers.ports import free_port
 from .peers.process import Process, is_listening, wait_until
+from .peers.small_disk import mounted
 from .test_monitoring import HERE, PROM, expressions
 
 PROMETHEUS = shutil.which("prometheus")
@@ -108,14 +109,7 @@ def group() -> Iterator[Group]:
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EpochCluster, int]]:
     """A broker whose store is on a file system of 40 MiB, and its port for scrapes."""
-    if os.geteuid() != 0:
-        pytest.skip("a small file system can only be mounted by root")
     mount, port = tmp_path_factory.mktemp("disk"), free_port()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", mount], capture_output=True, check=False
-    )
-    if made.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {made.stderr.decode().strip()}")
     config = {
         **PROM,
         "metricsPromExporterPort": port,
@@ -127,11 +121,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EpochClust
         "mappedFileSizeCommitLog": 4 << 20,
         "maxMessageSize": 1 << 20,
     }
-    try:
-        with EpochCluster(broker_config=config) as running:
-            yield running, port
-    finally:
-        subprocess.run(["umount", "-l", mount], check=False)
+    with mounted(mount, 40), EpochCluster(broker_config=config) as running:
+        yield running, port
 
 
 @pytest.fixture(scope="module")

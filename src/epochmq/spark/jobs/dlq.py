@@ -84,7 +84,8 @@ def dlq(job: Dlq, *, dry_run: bool = False, progress: Progress = no_progress) ->
     if not job.to:
         return report.finish("dry-run" if dry_run else None)
     assert job.ledger is not None
-    ledger = (read_ledger if dry_run else open_ledger)(job.ledger, job.group)
+    opened = read_ledger if dry_run else open_ledger
+    ledger = opened(job.ledger, job.group)
     try:
         return _redrive(job, ledger, letters, picked, report, progress, dry_run=dry_run)
     finally:
