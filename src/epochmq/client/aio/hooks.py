@@ -6,7 +6,7 @@ application may write its own.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -180,7 +180,7 @@ class Hooks:
         """
         copies = [replace(each, properties=dict(each.properties)) for each in messages]
         call = SendCall(group, copies, kind)
-        self._begin_send(call)
+        _call(self._hooks, "begin_send", lambda hook: hook.begin_send(call))
         try:
             yield call
         except BaseException as error:
@@ -189,45 +189,28 @@ class Hooks:
         finally:
             if call.result is not None:
                 call.address = routes.master(call.result.queue.broker_name)
-            self._end_send(call)
-
-    def _begin_send(self, call: SendCall) -> None:
-        for hook in self._hooks:
-            try:
-                hook.begin_send(call)
-            except Exception:
-                _failed(hook, "begin_send")
-
-    def _end_send(self, call: SendCall) -> None:
-        for hook in reversed(self._hooks):
-            try:
-                hook.end_send(call)
-            except Exception:
-                _failed(hook, "end_send")
+            _call(reversed(self._hooks), "end_send", lambda hook: hook.end_send(call))
 
     def begin_consume(self, call: ConsumeCall) -> None:
         """Call the hooks in their order."""
-        for hook in self._hooks:
-            try:
-                hook.begin_consume(call)
-            except Exception:
-                _failed(hook, "begin_consume")
+        _call(self._hooks, "begin_consume", lambda hook: hook.begin_consume(call))
 
     def end_consume(self, call: ConsumeCall) -> None:
         """Call the hooks, the last first."""
-        for hook in reversed(self._hooks):
-            try:
-                hook.end_consume(call)
-            except Exception:
-                _failed(hook, "end_consume")
+        _call(reversed(self._hooks), "end_consume", lambda hook: hook.end_consume(call))
 
     def end_transaction(self, end: TransactionEnd) -> None:
         """Call the hooks in their order."""
-        for hook in self._hooks:
-            try:
-                hook.end_transaction(end)
-            except Exception:
-                _failed(hook, "end_transaction")
+        _call(self._hooks, "end_transaction", lambda hook: hook.end_transaction(end))
+
+
+def _call(hooks: Iterable[ClientHook], step: str, method: Callable[[ClientHook], None]) -> None:
+    """Call a method of each hook; what it raises is logged."""
+    for hook in hooks:
+        try:
+            method(hook)
+        except Exception:
+            _failed(hook, step)
 
 
 async def _closed(hook: ClientHook) -> None:
