@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from epochmq.runtime.log_json import event_name
+from generated_page import write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "EVENTS.md"
@@ -97,14 +98,7 @@ def main(arguments: list[str]) -> int:
     print("\n".join(wrong), end="\n" if wrong else "")
     if wrong:
         return 1
-    text = build(found)
-    if "--check" not in arguments:
-        TARGET.write_text(text, encoding="utf-8")
-        return 0
-    if TARGET.exists() and TARGET.read_text(encoding="utf-8") == text:
-        return 0
-    print("docs/EVENTS.md:1: does not match the log calls; run `make fix`")
-    return 1
+    return write_or_check(TARGET, build(found), "log calls", arguments)
 
 
 if __name__ == "__main__":

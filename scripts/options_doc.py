@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from epochmq.base.options import OptionRow, describe
+from generated_page import write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "OPTIONS.md"
@@ -66,14 +67,7 @@ def line(row: OptionRow) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    text = build(option_classes())
-    if "--check" not in arguments:
-        TARGET.write_text(text, encoding="utf-8")
-        return 0
-    if TARGET.exists() and TARGET.read_text(encoding="utf-8") == text:
-        return 0
-    print("docs/OPTIONS.md:1: does not match the options classes; run `make fix`")
-    return 1
+    return write_or_check(TARGET, build(option_classes()), "options classes", arguments)
 
 
 if __name__ == "__main__":
