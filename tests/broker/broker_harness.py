@@ -140,6 +140,7 @@ class Client:
             peer_packed=pack("10.0.0.9", port),
             fast_port=fast_port,
         )
+        harness.sink.opened(self.session)
         self._reader = FrameReader()
         self._answers = FrameReader()
         self._opaque = 0

@@ -50,7 +50,8 @@ class ControllerContext:
             options.lease_millis, options.lease_skew_millis, options.broker_timeout_millis
         )
         self._tickets = 0
-        self._writes: dict[int, Then] = {}
+        self._writes: dict[int, tuple[int, Then]] = {}
+        """By ticket: when the command was proposed (monotonic ms), and what gets its result."""
 
     @property
     def leads(self) -> bool:
@@ -101,13 +102,15 @@ class ControllerContext:
     def write(self, event: AnyEvent, then: Then) -> None:
         """Propose `event`; `then` is called with the result."""
         ticket = self.ticket()
-        self._writes[ticket] = then
+        self._writes[ticket] = self.now, then
         self.effects.append(ProposeCommand(ticket, encode(event)))
 
     def written(self, ticket: int, outcome: CommandOutcome | None) -> None:
         """Report the result of the command with this ticket; None means unknown."""
-        then = self._writes.pop(ticket, None)
-        if then is not None:
+        write = self._writes.pop(ticket, None)
+        if write is not None:
+            proposed_ms, then = write
+            self.counts.appended(max(0, self.now - proposed_ms), done=outcome is not None)
             then(outcome)
 
     def fail_writes(self) -> None:
@@ -115,7 +118,8 @@ class ControllerContext:
         commit them.
         """
         writes, self._writes = self._writes, {}
-        for then in writes.values():
+        for proposed_ms, then in writes.values():
+            self.counts.appended(max(0, self.now - proposed_ms), done=False)
             then(None)
 
     # Reading ----------------------------------------------------------------------------------

@@ -19,6 +19,10 @@ class RequestCounts:
         """By the name of the request and how it ended."""
         self.latency: dict[str, Histogram] = {}
         """By the name of the request, in microseconds."""
+        self.appends: Counter[str] = Counter()
+        """Commands that were proposed, by how that ended."""
+        self.append_latency: dict[str, Histogram] = {}
+        """The same in microseconds."""
         self.elections: Counter[str] = Counter()
         """By result."""
 
@@ -29,6 +33,15 @@ class RequestCounts:
         histogram = self.latency.get(name)
         if histogram is None:
             histogram = self.latency[name] = Histogram(LATENCY_US)
+        histogram.observe(took_ms * 1000)
+
+    def appended(self, took_ms: int, *, done: bool) -> None:
+        """Count a proposed command; `done` is False if its result is unknown."""
+        status = SUCCESS if done else FAILED
+        self.appends[status] += 1
+        histogram = self.append_latency.get(status)
+        if histogram is None:
+            histogram = self.append_latency[status] = Histogram(LATENCY_US)
         histogram.observe(took_ms * 1000)
 
     def timed_out(self, code: int) -> None:

@@ -90,6 +90,17 @@ static int add_keys(send_turn *d, const properties *found, const place *to)
     return 1;
 }
 
+/* The class of a message of that many bytes: RocketMQ's bounds. */
+static int size_class(int64_t bytes)
+{
+    static const int64_t bounds[SIZE_CLASSES - 1] = {1 << 10, 4 << 10, 512 << 10,
+                                                     1 << 20, 2 << 20, 4 << 20};
+    int n = 0;
+    while (n < SIZE_CLASSES - 1 && bytes > bounds[n])
+        n++;
+    return n;
+}
+
 /* Make the record of one message at `out_size`; 0, and nothing counts, when it is not for us. */
 static int stage(send_turn *d, const request *r, span body, const uint8_t *born_host)
 {
@@ -151,8 +162,10 @@ static int stage(send_turn *d, const request *r, span body, const uint8_t *born_
     s->key_size = (int32_t)found.uniq_key.size;
     s->read = (int32_t)d->reads;
     slot *sent = touch(d, l->slot + (int32_t)r->queue_id);
+    const int64_t sent_bytes = RECORD_HEAD + body.size + 1 + l->name[0] + 2 + plain_size;
     sent->sent++;
-    sent->sent_bytes += RECORD_HEAD + body.size + 1 + l->name[0] + 2 + plain_size;
+    sent->sent_bytes += sent_bytes;
+    sent->sizes[size_class(sent_bytes)]++;
     touch(d, s->slot)->count++;
     d->out_size += size;
     return 1;

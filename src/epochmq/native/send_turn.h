@@ -16,6 +16,9 @@ enum { HALF = 0, LEVELS = 1, TIMED = 2, SPECIALS = 3, ENDS = 3 };
 /* What is added behind the properties of such a message has at most this much. */
 enum { MORE_MAX = 512 };
 
+/* Classes of the sizes of messages. Mirrored by store/native_send.py. */
+enum { SIZE_CLASSES = 7 };
+
 /* A topic that may be sent to, or a broker's own; its queues are the slots from `slot` on. */
 typedef struct {
     uint8_t name[TOPIC_MAX + 1]; /* the record's topic field: length and text */
@@ -32,6 +35,7 @@ typedef struct {
     int64_t unit;       /* where its units begin in `units`, in bytes */
     int64_t sent;       /* messages sent to it, wherever they are stored */
     int64_t sent_bytes; /* of their records, as they would be without a detour */
+    int64_t sizes[SIZE_CLASSES]; /* how many of them have that size; the bounds are in send.c */
 } slot;
 
 /* One message of the turn. */

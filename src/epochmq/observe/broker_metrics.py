@@ -7,12 +7,15 @@ are read at the scrape. What RocketMQ measures and EpochMQ does not is in docs/O
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from epochmq.base.histogram import Histogram
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.query_handlers import max_offset
 from epochmq.broker.serving.roles import Role
 from epochmq.broker.state import broker_stats as counted
-from epochmq.model.names import DLQ, RETRY, SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS, is_system_topic
-from epochmq.observe.families import COUNTER, GAUGE, Family, Row
+from epochmq.model.names import DLQ, RETRY, is_system_group, is_system_topic
+from epochmq.observe.delayed_metrics import pop_families, timer_families
+from epochmq.observe.families import COUNTER, GAUGE, HISTOGRAM, Family, Row
+from epochmq.observe.request_metrics import request_families
 
 _TOPIC_TYPE = "message.type"
 _TOPIC_LABELS = ("topic", "message_type", "is_system")
@@ -57,7 +60,9 @@ class BrokerMetrics:
         yield from self._messages()
         yield from self._broker()
         yield from self._store()
-        yield from self._delayed()
+        yield from timer_families(self._node)
+        yield from pop_families(self._node)
+        yield from request_families(self._node)
         yield from self._clients()
         yield from self._group()
         lags = _Lags()
@@ -92,7 +97,40 @@ class BrokerMetrics:
             ("consumer_group", "topic", "is_system"),
             _to_dlq(stats.items(counted.DLQ_PUT_NUMS)),
         )  # fmt: skip
+        yield Family(
+            "rocketmq_message_size", HISTOGRAM, "Bytes of the records of messages stored.",
+            _TOPIC_LABELS, self._by_topic(stats.message_sizes.items()),
+        )  # fmt: skip
+        yield from self._transactions()
+        yield Family(
+            "epochmq_sends_failed", COUNTER, "Messages that the store did not take.", (),
+            [((), stats.put_failed)],
+        )  # fmt: skip
+        yield Family(
+            "epochmq_sink_repeats", COUNTER, "Messages of Spark sinks that were stored before.", (),
+            [((), self._node.store.sinks.repeats)],
+        )  # fmt: skip
+
+    def _transactions(self) -> Iterator[Family]:
+        stats = self._node.stats
         transactions = self._node.transactions.statistics()
+        for name, help_text, key in (
+            ("commit", "Transactions committed.", counted.COMMIT_NUMS),
+            ("rollback", "Transactions rolled back.", counted.ROLLBACK_NUMS),
+        ):
+            yield Family(
+                f"rocketmq_{name}_messages", COUNTER, help_text, ("topic",),
+                [((topic,), item.value) for topic, item in stats.items(key)],
+            )  # fmt: skip
+        yield Family(
+            "rocketmq_finish_message_latency_milliseconds", HISTOGRAM,
+            "SECONDS (as in RocketMQ) from the birth of a transaction to its commit.", ("topic",),
+            [((topic,), each) for topic, each in stats.finish_latency.items()],
+        )  # fmt: skip
+        yield Family(
+            "rocketmq_half_messages", GAUGE, "Transactions that are not ended.", ("topic",),
+            [((topic,), n) for topic, n in self._node.transactions.open_by_topic().items()],
+        )  # fmt: skip
         yield _gauge(
             "epochmq_half_messages", "Transactions that are not ended.", transactions["open"]
         )
@@ -100,18 +138,17 @@ class BrokerMetrics:
             "epochmq_transactions_ended", COUNTER, "Transactions that were ended.", ("result",),
             [((name,), transactions[name]) for name in _TRANSACTION_RESULTS],
         )  # fmt: skip
-        yield Family(
-            "epochmq_sends_failed", COUNTER, "Messages that the store did not take.", (),
-            [((), stats.put_failed)],
-        )  # fmt: skip
 
-    def _by_topic(self, items: Iterable[tuple[str, counted.StatsItem]]) -> Iterator[Row]:
+    def _by_topic(
+        self, items: Iterable[tuple[str, counted.StatsItem | Histogram]]
+    ) -> Iterator[Row]:
         topics = self._node.topics
         for topic, item in items:
             if not topic.startswith((RETRY, DLQ)):
                 config = topics.get(topic)
                 kind = "normal" if config is None else config.attributes.get(_TOPIC_TYPE, "normal")
-                yield (topic, kind.lower(), _truth(is_system_topic(topic))), item.value
+                value = item if isinstance(item, Histogram) else item.value
+                yield (topic, kind.lower(), _truth(is_system_topic(topic))), value
 
     # Broker and store ------------------------------------------------------------------------
 
@@ -153,6 +190,14 @@ class BrokerMetrics:
              "truncated_bytes"),
         ):  # fmt: skip
             yield Family(name, COUNTER, help_text, (), [((), int(figures[key]))])
+        yield Family(
+            "epochmq_storage_sync_seconds", HISTOGRAM, "Time of a sync of the log.", (),
+            [((), node.store.sync_times)],
+        )  # fmt: skip
+        yield Family(
+            "epochmq_entries", GAUGE, "What this broker keeps in memory, by owner.", ("owner",),
+            [((owner,), count) for owner, count in self._entries().items()],
+        )  # fmt: skip
         damage = node.store.damage
         yield _gauge(
             "epochmq_storage_damaged_ranges", "Damaged ranges of the log that are not repaired.",
@@ -168,29 +213,25 @@ class BrokerMetrics:
         )  # fmt: skip
         yield _gauge("epochmq_storage_free_bytes", "Free bytes of the file system.", free)
 
-    def _delayed(self) -> Iterator[Family]:
-        timer = self._node.timer
-        if timer is not None:
-            driver = timer.driver
-            wall = self._node.clock.wall_ms()
-            behind = max(0, wall - driver.core.read_ms) if driver.delivers else 0
-            yield _gauge(
-                "rocketmq_timer_enqueue_lag", "Timed messages that are not in the wheel yet.",
-                driver.behind(),
-            )  # fmt: skip
-            yield _gauge(
-                "rocketmq_timer_dequeue_latency_milliseconds", "How late the wheel is read.", behind
-            )
-            waits = list(driver.metrics.counts.items())
-            yield Family(
-                "rocketmq_timing_messages", GAUGE, "Timed messages that wait.", ("topic",),
-                (((topic,), each.count) for topic, each in waits if each.count),
-            )  # fmt: skip
-        pop = self._node.pop.statistics()
-        yield _gauge(
-            "rocketmq_pop_checkpoint_buffer_size", "Check points of POP in memory.", pop["buffered"]
-        )
-        yield _gauge("epochmq_pop_windows", "Open windows of POP.", pop["windows"])
+    def _entries(self) -> dict[str, int]:
+        """Return the numbers of entries of the parts whose memory grows with use."""
+        node, figures = self._node, self._node.store.statistics()
+        return {
+            "topics": len(node.topics.table),
+            "consumer_groups": len(node.groups.table),
+            "consumer_offsets": len(node.offsets.table),
+            "producers": sum(map(len, node.producers.groups.values())),
+            "consumers": sum(len(group.members) for group in node.consumers.groups.values()),
+            "held_pulls": len(node.long_poll),
+            "held_pops": len(node.pop.polls),
+            "pop_check_points": len(node.pop.driver),
+            "pop_buffer": len(node.pop.buffer),
+            "half_messages": node.transactions.statistics()["window"],
+            "consume_queues": int(figures["queues"]),
+            "index_entries_unwritten": int(figures["index_staged"]),
+            "sink_progress": int(figures["sink_weight"]),
+            "statistics": node.stats.statistics()["items"],
+        }
 
     # Clients and groups ----------------------------------------------------------------------
 
@@ -207,7 +248,7 @@ class BrokerMetrics:
         consumers: dict[tuple[str, ...], int] = {}
         for group in self._node.consumers.groups.values():
             mode = _PULL if group.manner.consume_type == "CONSUME_ACTIVELY" else _PUSH
-            system = _truth(_is_system_group(group.name))
+            system = _truth(is_system_group(group.name))
             for member in group.members.values():
                 language, version = member.language.lower(), str(member.version)
                 key = group.name, language, version, mode, _PROTOCOL, system
@@ -239,7 +280,7 @@ class BrokerMetrics:
             unpulled_at = self._stored_at(topic, queue_id, pulled, end)
             first_unread = min(first_unread, unread_at or wall)
             first_unpulled = min(first_unpulled, unpulled_at or wall)
-        system = is_system_topic(topic) or _is_system_group(group)
+        system = is_system_topic(topic) or is_system_group(group)
         labels = (group, topic, _truth(topic.startswith(RETRY)), _truth(system))
         lags.lag.append((labels, lag))
         lags.latency.append((labels, wall - first_unread))
@@ -339,18 +380,14 @@ def _by_group(items: Iterable[tuple[str, counted.StatsItem]]) -> Iterator[Row]:
     for key, item in items:
         topic, _, group = key.partition("@")
         if not topic.startswith((RETRY, DLQ)):
-            system = is_system_topic(topic) or _is_system_group(group)
+            system = is_system_topic(topic) or is_system_group(group)
             yield (topic, group, _truth(system)), item.value
 
 
 def _to_dlq(items: Iterable[tuple[str, counted.StatsItem]]) -> Iterator[Row]:
     for key, item in items:
         topic, _, group = key.partition("@")
-        yield (group, topic, _truth(_is_system_group(group))), item.value
-
-
-def _is_system_group(group: str) -> bool:
-    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+        yield (group, topic, _truth(is_system_group(group))), item.value
 
 
 def _truth(value: bool) -> str:

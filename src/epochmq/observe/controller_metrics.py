@@ -13,6 +13,7 @@ from epochmq.raft.outbox import RaftRole
 from epochmq.runtime.health_server import Checks, Health
 
 _GROUP = ("cluster", "broker_set")
+_OPERATION = ("dledger_operation", "dLedger_operation_status")
 _ROLES = {
     RaftRole.PRE_CANDIDATE: 1, RaftRole.CANDIDATE: 1, RaftRole.FOLLOWER: 2, RaftRole.LEADER: 3
 }  # fmt: skip
@@ -65,6 +66,16 @@ class ControllerMetrics:
         yield Family(
             "request_latency_microseconds", HISTOGRAM, "Time until the answer.", ("request_type",),
             [((name,), each) for name, each in counts.latency.items()],
+        )  # fmt: skip
+        operation = "append"
+        yield Family(
+            "dledger_op", COUNTER, "Commands proposed to the group.", _OPERATION,
+            [((operation, status), count) for status, count in counts.appends.items()],
+        )  # fmt: skip
+        yield Family(
+            "dledger_op_latency_microseconds", HISTOGRAM, "Time until a command is applied.",
+            _OPERATION,
+            [((operation, status), each) for status, each in counts.append_latency.items()],
         )  # fmt: skip
         yield Family(
             "election", COUNTER, "Elections of masters that this controller decided.",

@@ -7,10 +7,14 @@ although later syncs succeed, so no caller gets a success any more.
 from collections import deque
 from collections.abc import Callable
 
+from epochmq.base.histogram import Histogram
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.pointers import Pointers
 
 Waiter = Callable[[bool], None]
+
+SYNC_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+"""Bounds of the classes of sync times (s)."""
 
 
 class Flusher:
@@ -35,6 +39,8 @@ class Flusher:
         """Ends of sync points that were taken before the log was cut below them."""
         self._cut_at = 0
         self.count = 0
+        self.times = Histogram(SYNC_SECONDS)
+        """How long the syncs took (s), as the callers see it."""
 
     @property
     def awaited(self) -> bool:

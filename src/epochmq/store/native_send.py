@@ -31,9 +31,9 @@ _SINGLE = Struct("=q8i")
 """A record's place; its size, slot, queue id, opaque, tags code, key's place and size, read."""
 
 
-_SLOT_FIELDS = 6
+_SLOT_FIELDS = 13
 """i64 next queue offset, delay, messages, where the units begin, messages sent to it wherever they
-are stored, bytes of those: `slot` of send_turn.h."""
+are stored, bytes of those, and their numbers in 7 classes of sizes: `slot` of send_turn.h."""
 
 ENDINGS_MAX = 8192
 ENDINGS_BYTES_MAX = 4 << 20
@@ -257,14 +257,17 @@ class SendRun:
         singles = self._views["singles"][: self.count * _SINGLE.size]
         return [places[row[2]][0] for row in _SINGLE.iter_unpack(singles)]
 
-    def sent(self) -> list[tuple[tuple[str, int], int, int]]:
-        """Return (requested place, messages, bytes of their records) for each place."""
+    def sent(self) -> list[tuple[tuple[str, int], int, int, list[int]]]:
+        """Return for each requested place the messages, the bytes of their records, and how many
+        are in each class of sizes.
+        """
         slots, places = self._slots, self._places
         found = []
         for slot in self._touched[: self._args.touched_count].tolist():
             at = slot * _SLOT_FIELDS
             if slots[at + 4]:
-                found.append((places[slot], slots[at + 4], slots[at + 5]))
+                sizes = slots[at + 6 : at + _SLOT_FIELDS].tolist()
+                found.append((places[slot], slots[at + 4], slots[at + 5], sizes))
         return found
 
     @property

@@ -171,7 +171,7 @@ class Store:
         self.is_batched = queues.is_batched
         self.queue_types = queues.use_types
         self.first_file = self._log.first_file
-        self.when_synced = self._flusher.wait
+        self.when_synced, self.sync_times = self._flusher.wait, self._flusher.times
         self.limit_confirm = self._read_limit.limit_confirm
         self.slice = self._raw_reader.slice
         self.file_of = self._raw_reader.file_of

@@ -77,10 +77,12 @@ class StoreService:
         store = self.store
         try:
             offset, call = store.sync_point()
+            begun = self._clock.now_ms()
             await self._blocking.run(call)
         except EnvironmentFault as error:
             store.sync_failed(error)
             return
+        store.sync_times.observe((self._clock.now_ms() - begun) / 1000)
         store.synced_to(offset)
 
     async def _wait(self, timeout_ms: int) -> None:

@@ -51,9 +51,23 @@ class Command:
         ext: fields of the custom header as texts, or None.
         body: the body in bytes.
         binary: whether the header is encoded in binary form instead of JSON.
+        arrived_ms: when a request arrived (monotonic time); -1 if its answer is not timed.
+        was_held: whether a request waited for messages (long polling).
     """
 
-    __slots__ = ("binary", "body", "code", "ext", "flag", "language", "opaque", "remark", "version")
+    __slots__ = (
+        "arrived_ms",
+        "binary",
+        "body",
+        "code",
+        "ext",
+        "flag",
+        "language",
+        "opaque",
+        "remark",
+        "version",
+        "was_held",
+    )
 
     def __init__(
         self,
@@ -67,6 +81,8 @@ class Command:
         ext: dict[str, str] | None = None,
         body: Buffer = b"",
         binary: bool = False,
+        arrived_ms: int = -1,
+        was_held: bool = False,
     ) -> None:
         self.code = int(code)
         self.language = language
@@ -77,6 +93,8 @@ class Command:
         self.ext = ext
         self.body = body
         self.binary = binary
+        self.arrived_ms = arrived_ms
+        self.was_held = was_held
 
     @property
     def is_response(self) -> bool:
@@ -91,6 +109,10 @@ class Command:
     def mark_oneway(self) -> None:
         """Make it a request that must not be answered."""
         self.flag |= FLAG_ONEWAY
+
+    def mark_held(self) -> None:
+        """Note that the request waited for messages."""
+        self.was_held = True
 
     def __repr__(self) -> str:
         kind = "response" if self.is_response else "oneway" if self.is_oneway else "request"

@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 OnAnswer = Callable[[Command | None], None]
+OnAnswered = Callable[[Command, int], None]
+"""Gets a request and the code of its answer."""
 Sign = Callable[[Command], None]
 """Adds a signature to a request, whose opaque is set."""
 
@@ -118,6 +120,7 @@ class Session:
     """
 
     __slots__ = (
+        "_answered",
         "_holds",
         "_next_opaque",
         "_pending",
@@ -159,6 +162,7 @@ class Session:
         self.encrypted = encrypted
         self.challenge: Challenge | None = None
         self._sign: Sign | None = None
+        self._answered: OnAnswered | None = None
         self.closed = False
         self.attributes: dict[str, object] = {}
         self.client_id: str | None = None
@@ -175,6 +179,10 @@ class Session:
     def sign_with(self, sign: Sign) -> None:
         """Sign all further requests to the peer."""
         self._sign = sign
+
+    def time_answers(self, answered: OnAnswered) -> None:
+        """Call `answered` for each request that `answer` answers and that has a time of arrival."""
+        self._answered = answered
 
     def send(self, *chunks: Buffer) -> None:
         """Queue bytes for the peer. All chunks of one turn are written at once; nothing if closed.
@@ -215,6 +223,8 @@ class Session:
         An answer that is too large is replaced by code 1. Some answers repeat data of the request,
         and JSON may need six bytes for one character.
         """
+        if request.arrived_ms >= 0 and self._answered is not None:
+            self._answered(request, reply.code)
         if request.is_oneway:
             return
         try:

@@ -8,6 +8,10 @@ class Request:
         self.key = key
         self.deadline = deadline
         self.owner = owner
+        self.was_held = False
+
+    def note_held(self) -> None:
+        self.was_held = True
 
 
 def polls(per_key: int = 10, keys: int = 10, total: int = 10) -> PopPolls:

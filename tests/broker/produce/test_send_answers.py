@@ -48,7 +48,7 @@ def test_every_status_has_its_code_and_says_why(status: PutStatus, code: int) ->
 def test_answers_say_the_same_in_every_form(code: int, command: Command | None, key: str) -> None:
     session = FakeSession()
     answers = SendAnswers(HOST, "Region%d", trace_on=False)
-    answers.answer(Ticket(session, 5, command, 3, key, True), STORED, code)
+    answers.answer(Ticket(session, 5, command, 3, key, 310, 0, wait=True), STORED, code)
     (answer,) = said(session)
     assert (answer.code, answer.opaque, answer.is_response) == (code, 5, True)
     assert answer.binary == (command is not None and command.binary)
@@ -72,13 +72,13 @@ def test_refusals_reach_both_kinds_of_tickets() -> None:
     session = FakeSession()
     answers = SendAnswers(HOST, "R", True)
     for command in (None, Command(10, opaque=5, binary=True)):
-        answers.refuse(Ticket(session, 5, command, 0, "K", True), Reply(14, "no"))
+        answers.refuse(Ticket(session, 5, command, 0, "K", 310, 0, wait=True), Reply(14, "no"))
     assert [(a.code, a.remark, a.opaque) for a in said(session)] == [(14, "no", 5)] * 2
 
 
 def test_a_key_of_any_length_is_answered() -> None:
     session = FakeSession()
-    ticket = Ticket(session, 5, Command(310, opaque=5), 0, "\x03" * 30_000, True)
+    ticket = Ticket(session, 5, Command(310, opaque=5), 0, "\x03" * 30_000, 310, 0, wait=True)
     SendAnswers(HOST, "R", True).answer(ticket, STORED, 0)
     (answer,) = said(session)
     assert (answer.code, (answer.ext or {})["transactionId"]) == (0, "\x03" * 1024)

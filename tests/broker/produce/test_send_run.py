@@ -268,3 +268,25 @@ def test_texts_of_all_kinds() -> None:
         pair.read(0, encode_frame(command))
         pair.turn()
     pair.close()
+
+
+def test_both_count_the_same_sizes_and_times() -> None:
+    pair = Pair(max_message_size=5 << 20)
+    pair.topic("T")
+    pair.put(0, hot(b"first"))
+    pair.turn()
+    sizes = (1, 850, 1_000, 3_900, 4_200, 100_000)
+    pair.read(0, b"".join(encode_frame(hot(b"x" * size)) for size in sizes))
+    for harness in pair.harnesses:
+        harness.clock.step(6)
+    pair.turn()
+    found = []
+    for harness in pair.harnesses:
+        harness.sink.stage.send_topics.count()
+        sizes_of = {topic: f.counts for topic, f in harness.node.stats.message_sizes.items()}
+        times = {kind: (f.counts, f.total) for kind, f in harness.node.request_times.items()}
+        found.append((sizes_of, times))
+    assert found[0] == found[1]
+    assert sum(found[0][0]["T"]) == len(sizes) + 1
+    ((counts, _),) = found[0][1].values()
+    assert (counts[0], counts[3]) == (1, len(sizes))

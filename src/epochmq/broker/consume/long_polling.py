@@ -191,13 +191,16 @@ def _number_of(waiter: Waiter[R]) -> int:
 class PullRequest:
     """A pull request that may wait.
 
+    `code` is the request's, `arrived_ms` the monotonic time of its arrival.
     `offset` moves on if the new messages do not match the filter. `accept` filters by the tags code
     of a consume queue unit, `verify` by the whole record; None lets all messages pass.
     """
 
     __slots__ = (
         "accept",
+        "arrived_ms",
         "binary",
+        "code",
         "deadline",
         "group",
         "group_sys_flag",
@@ -211,6 +214,7 @@ class PullRequest:
         "topic",
         "topic_sys_flag",
         "verify",
+        "was_held",
     )
 
     def __init__(
@@ -218,6 +222,8 @@ class PullRequest:
         session: Session,
         opaque: int,
         *,
+        code: int,
+        arrived_ms: int,
         group: str,
         topic: str,
         queue_id: int,
@@ -226,6 +232,10 @@ class PullRequest:
     ) -> None:
         self.session = session
         self.opaque = opaque
+        self.code = code
+        self.arrived_ms = arrived_ms
+        self.was_held = False
+        """Whether it waited for messages."""
         self.binary = False
         """Whether the request had a binary header; its answer then needs one too."""
         self.group = group

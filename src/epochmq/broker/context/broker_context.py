@@ -38,6 +38,7 @@ from epochmq.broker.state.groups import GroupTable
 from epochmq.broker.state.keeper import MetadataKeeper, WriteInBackground, write_here
 from epochmq.broker.state.metadata_journal import TableJournal
 from epochmq.broker.state.request_modes import RequestModes
+from epochmq.broker.state.request_times import RequestTimes
 from epochmq.broker.state.stamps import Watchers
 from epochmq.broker.state.topic_table import TopicTable
 from epochmq.broker.transaction.ending import Answer
@@ -224,6 +225,7 @@ class BrokerContext:
         self.locks = _locks(options, clock)
         self.request_modes = RequestModes()
         self.filters = ConsumerFilters(enabled=options.enable_property_filter)
+        self.request_times = RequestTimes(clock.now_ms)
         self.stats = Stats(clock.now_ms(), clock.wall_ms(), options.broker_cluster_name)
         self.long_poll: LongPoll[PullRequest] = LongPoll(
             per_queue_max=limits.LONG_POLLS_PER_QUEUE_MAX, total_max=limits.LONG_POLLS_MAX
@@ -256,6 +258,7 @@ class BrokerContext:
             broker_name=options.broker_name,
             host=self.store_host,
             escapes=lambda: self.serving.escapes,
+            now_ms=self.clock.now_ms,
         )
 
     def _build_internal_writer(self) -> InternalWriter:

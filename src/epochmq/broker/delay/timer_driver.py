@@ -24,6 +24,7 @@ from epochmq.broker.delay.timed import (
     waiting,
 )
 from epochmq.broker.delay.timed_messages import Timer
+from epochmq.broker.delay.timer_counts import TimerCounts
 from epochmq.broker.delay.timer_metrics import TimerMetrics
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, WriteOutcome
 from epochmq.model import record
@@ -97,6 +98,7 @@ class TimerDriver:
         self.core = core
         self.files = files
         self.metrics = TimerMetrics()
+        self.counts = TimerCounts()
         self.finished: list[int] = []
         """Delivered slots, to be emptied when the deliveries are synced to the device."""
         self.stop_enqueue = self.stop_dequeue = False
@@ -292,6 +294,7 @@ class TimerDriver:
         core, last_ms = self.core, self._last_ms()
         links: list[SlotLink] = []
         entries: list[WheelMessage] = []
+        delays: list[int] = []
         for raw in raws:
             at = record.offset_at(raw, 0)
             entry = waiting(raw)
@@ -308,11 +311,14 @@ class TimerDriver:
                 )
                 links.append(link)
                 entries.append(entry)
+                delays.append(entry.deliver_wall_ms - stored)
         positions = self.files.add(links, wall) if links else []
         for link, entry, position in zip(links, entries, positions, strict=True):
             if core.joined(link.slot_ms, link.deliver_wall_ms, position) and takes_back(link):
                 core.cancel(cancelled_name(entry), link.deliver_wall_ms)
-        return [entry.topic for entry in entries]
+        topics = [entry.topic for entry in entries]
+        self.counts.placed(topics, delays)
+        return topics
 
     def _hang_plain(self, waits: Sequence[TimedMessage], wall: int) -> None:
         """Do the same as `_hang` for messages that are valid and cancel nothing."""
@@ -320,6 +326,7 @@ class TimerDriver:
         place_of, joined = core.place, core.joined
         links: list[SlotLink] = []
         topics: list[str] = []
+        delays: list[int] = []
         after = core.cursor
         for offset, stored, due, topic, topic_hash, at, size in waits:
             place = place_of(offset, due, stored)
@@ -329,10 +336,12 @@ class TimerDriver:
                 slot_ms, magic, deliver_wall_ms = place
                 links.append(SlotLink(slot_ms, magic, at, size, topic_hash, deliver_wall_ms))
                 topics.append(topic)
+                delays.append(due - stored)
             after = offset + 1
         positions = self.files.add(links, wall) if links else []
         for link, position in zip(links, positions, strict=True):
             joined(link.slot_ms, link.deliver_wall_ms, position)
+        self.counts.placed(topics, delays)
         self._hung(topics, after, wall)
 
     def _last_ms(self) -> int:
@@ -500,6 +509,7 @@ class TimerDriver:
         over = [topic for topic, ok in zip(topics, held, strict=True) if ok and topic is not None]
         for topic, count in Counter(over).items():
             self.metrics.add([topic], -count, wall)
+            self.counts.dequeued.add(topic, count)
         self.delivered += len(over)
         self.core.batch_put(held, wall, self.files.log.end)
 

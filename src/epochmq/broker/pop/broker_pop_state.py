@@ -19,6 +19,7 @@ from epochmq.broker.pop.pop_polls import PopPolls
 from epochmq.broker.pop.pop_records import CheckPoint, Key, revive_topic
 from epochmq.broker.pop.pop_windows import PopWindow, QueueKey, Windows
 from epochmq.broker.pop.revive import MessageState
+from epochmq.broker.pop.revive_counts import ACK
 from epochmq.broker.pop.revive_driver import Confirmed, FetchFromGroup, ReviveDriver, ReviveTopics
 from epochmq.model.revive_routing import is_pinned
 from epochmq.store.draft import Draft
@@ -68,11 +69,13 @@ class PopState:
         broker_name: str,
         host: bytes,
         escapes: Callable[[], bool],
+        now_ms: Callable[[], int],
     ) -> None:
         """Build the parts of POP.
 
         `escapes` returns whether this broker is an acting master, which must not write to its own
-        log. `host` is the store host for acknowledgement records.
+        log. `host` is the store host for acknowledgement records. `now_ms` returns the monotonic
+        time.
         """
         self._store = store
         self._internal_writer = internal_writer
@@ -112,6 +115,7 @@ class PopState:
         self._acks: dict[tuple[int, Key], _Acked] = {}
         """Acknowledgements of this turn of the loop, by revive queue and check point key."""
         self._escapes = escapes
+        self._now_ms = now_ms
         self._choose_pin: Callable[[str], int | None] = _nowhere
         """Chooses the pinned queue of another master for the check points of a topic, while this
         broker is an acting master. None: there is no such master."""
@@ -140,8 +144,10 @@ class PopState:
         """
         self.write_acks(wall)  # before what is due is looked at
         self.confirmed.run_due()
+        begun = self._now_ms()
         for slot in self.buffer.due(now, WRITES_PER_TICK):
             self._write(slot, now, wall)
+        self.driver.counts.scan_times.observe(self._now_ms() - begun)
         self._delivers = delivers
         if not delivers:  # a lease may be renewed: by then the wall clock may say something else
             return
@@ -276,6 +282,7 @@ class PopState:
 
         def stored(outcomes: Sequence[WriteOutcome]) -> None:
             for number, outcome in zip(writing, outcomes, strict=True):
+                self.driver.count_check_point(taken[number].check_point, outcome)
                 kept[number] = outcome is WriteOutcome.STORED
                 self._window_stored(taken[number].window, wall, stored=kept[number])
             done(kept)
@@ -321,6 +328,7 @@ class PopState:
         draft = records.check_point_draft(slot.as_written(), self.topic, slot.queue_id, wall)
 
         def stored(outcomes: Sequence[WriteOutcome]) -> None:
+            self.driver.count_check_point(slot.check_point, outcomes[0])
             if outcomes[0] is not WriteOutcome.STORED:
                 self.buffer.failed(slot, now)
                 return
@@ -411,6 +419,7 @@ class PopState:
 
         def stored(outcomes: Sequence[WriteOutcome]) -> None:
             for ((queue_id, key), acked), outcome in zip(acks.items(), outcomes, strict=True):
+                self.driver.counts.count_written(key.group, key.topic, ACK, outcome)
                 kept = outcome is WriteOutcome.STORED and self._count(key, queue_id, acked)
                 for done in acked.waiting:
                     done(kept)

@@ -37,6 +37,10 @@ class WaitingPop(Protocol):
         """The number of the request's connection."""
         ...
 
+    def note_held(self) -> None:
+        """Note that the request waits for messages."""
+        ...
+
 
 class PopPolls:
     """All waiting POP requests; limited in total, for each key, and in the number of keys."""
@@ -61,6 +65,7 @@ class PopPolls:
             self._keys[key] = None
             for topic in sources(key.group, key.topic):
                 self._by_topic.setdefault(topic, {})[key] = None
+        request.note_held()
         return self.polls.hold(key.place, key.queue_id, 0, request.owner, request.deadline, request)
 
     def news(self, topic: str, queue_id: int) -> list[PollKey]:

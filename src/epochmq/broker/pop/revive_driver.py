@@ -28,6 +28,7 @@ from epochmq.broker.pop.pop_records import (
     retry_name,
 )
 from epochmq.broker.pop.revive import OpenCheckPoint, Revive
+from epochmq.broker.pop.revive_counts import ACK, CHECK_POINT, ReviveCounts
 from epochmq.model import record
 from epochmq.model.host import pack
 from epochmq.model.message import StoredMessage
@@ -175,6 +176,7 @@ class ReviveDriver:
         self._confirmed = confirmed
         self._end = end
         self.queues: dict[int, Revive] = {}
+        self.counts = ReviveCounts()
         self._given: dict[Key, int] = {}
         self._damaged: dict[int, int] = {}
         """Monotonic time (ms) of the next read of each queue whose next record is damaged."""
@@ -254,7 +256,7 @@ class ReviveDriver:
                 core.position = max(core.position, found.next_offset)
             return True
         for chunk in found.chunks:
-            self._read_chunk(core, chunk, now, wall)
+            self._read_chunk(core, queue_id, chunk, now, wall)
         core.position = found.next_offset
         return found.next_offset >= found.max_offset
 
@@ -269,6 +271,18 @@ class ReviveDriver:
                 wanted.append(at)
         return min(wanted, default=None)
 
+    def count_check_point(self, check_point: CheckPoint, outcome: WriteOutcome) -> None:
+        """Count a check point that was to be written."""
+        self.counts.count_written(check_point.group, check_point.topic, CHECK_POINT, outcome)
+
+    def behind(self, queue_id: int) -> tuple[int, int]:
+        """Return how many records of a revive queue are not finished, and the offset of the first.
+
+        Finished is what no message waits for any more; after a crash reading begins there.
+        """
+        offset = max(0, self._offsets.get(REVIVE_GROUP, self.topic, queue_id) + 1)
+        return max(0, self._store.queue_bounds(self.topic, queue_id)[1] - offset), offset
+
     def statistics(self) -> dict[str, int]:
         total: dict[str, int] = {}
         for core in self.queues.values():
@@ -278,17 +292,22 @@ class ReviveDriver:
 
     # Reading ---------------------------------------------------------------------------------
 
-    def _read_chunk(self, core: Revive, chunk: memoryview, now: int, wall: int) -> None:
+    def _read_chunk(
+        self, core: Revive, queue_id: int, chunk: memoryview, now: int, wall: int
+    ) -> None:
         at = 0
+        count, queue = self.counts.read.add, str(queue_id)
         while at < len(chunk):
             size = record.size_at(chunk, at)
             raw = chunk[at : at + size]
             found = records.read(raw, self._broker_name)
             core.position = record.queue_offset_at(raw, 0)
             if isinstance(found, CheckPoint):
+                count((found.group, found.topic, CHECK_POINT, queue))
                 until_ms = self._given.pop(found.key, None)
                 core.add_check_point(found, core.position, now, wall, until_ms)
             elif found is not None:
+                count((found.key.group, found.key.topic, ACK, queue))
                 core.add_acks(found.key, found.offsets)
             else:
                 log.error(
@@ -369,7 +388,9 @@ class ReviveDriver:
 
         def done(outcomes: Sequence[WriteOutcome]) -> None:
             kept, refused, stuck = settled, False, hard
+            point = entry.check_point
             for bit, outcome in zip(bits, outcomes, strict=True):
+                self.counts.count_retried(point.group, point.topic, outcome)
                 if outcome is WriteOutcome.STORED:
                     kept |= bit
                 else:
@@ -443,6 +464,7 @@ class ReviveDriver:
         draft = records.check_point_draft(check_point, self.topic, queue_id, wall)
 
         def done(outcomes: Sequence[WriteOutcome]) -> None:
+            self.count_check_point(check_point, outcomes[0])
             if outcomes[0] is not WriteOutcome.STORED:
                 self._confirmed.when(self._end(), failed)
 

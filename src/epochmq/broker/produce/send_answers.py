@@ -39,7 +39,8 @@ REMARKS = {
 class Ticket(msgspec.Struct, gc=False):
     """The request behind a staged draft, kept until the send is answered.
 
-    `command` is None for a request that came as a hot frame (JSON, not one-way).
+    `command` is None for a request that came as a hot frame (JSON, not one-way). `code` is the
+    request's, `arrived_ms` the monotonic time of its arrival.
     """
 
     session: Session
@@ -47,10 +48,18 @@ class Ticket(msgspec.Struct, gc=False):
     command: Command | None
     queue_id: int
     uniq_key: str
+    code: int
+    arrived_ms: int
     wait: bool
     """False when the answer must not wait for flush and replicas (property WAIT)."""
     recall: str = ""
     """The handle that recalls a timed message (RECALL_MESSAGE); empty for other messages."""
+
+    def request(self) -> Command:
+        """Return the request, as far as its answer needs it."""
+        if self.command is not None:
+            return self.command
+        return Command(self.code, opaque=self.opaque, arrived_ms=self.arrived_ms)
 
 
 def refusal(status: PutStatus, body_bytes_max: int) -> Reply:
@@ -88,22 +97,13 @@ class SendAnswers:
 
     def answer(self, ticket: Ticket, result: Appended, code: int) -> None:
         """Answer one stored message with `code`, in the encoding of its request."""
-        if ticket.command is None and code == ResponseCode.SUCCESS and not ticket.recall:
-            message_id = self.id_format % result.offset
-            key = ticket.uniq_key.encode()
-            ticket.session.send(
-                self.reply(ticket.opaque, message_id, ticket.queue_id, result.queue_offset, key)
-            )
-            return
         header = self.header(ticket.queue_id, [result], ticket.uniq_key)
         header.recallHandle = ticket.recall or None
-        command = ticket.command or Command(0, opaque=ticket.opaque)
-        ticket.session.answer(command, Reply(code, header=header))
+        ticket.session.answer(ticket.request(), Reply(code, header=header))
 
     def refuse(self, ticket: Ticket, reply: Reply) -> None:
         """Answer a message that was not stored."""
-        command = ticket.command or Command(0, opaque=ticket.opaque)
-        ticket.session.answer(command, reply)
+        ticket.session.answer(ticket.request(), reply)
 
     def header(
         self,

@@ -9,12 +9,14 @@ drafts.
 """
 
 import ctypes
+from typing import NamedTuple
 
 from epochmq.base.limits import ANSWER_HEADER_BYTES_MAX
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.produce.send_answers import SendAnswers, Ticket
 from epochmq.broker.produce.send_topics import SendTopic, SendTopics
 from epochmq.broker.serving.acknowledgement import failure
+from epochmq.broker.state.request_times import RequestTimes
 from epochmq.model.names import HALF_TOPIC, REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.record import TRAILING_BLANK_BYTES
 from epochmq.native.library import Library
@@ -22,15 +24,26 @@ from epochmq.store.dispatch import index_keys
 from epochmq.store.draft import Appended, Draft
 from epochmq.store.native_send import ANY_KIND, HALF, LEVELS, TIMED, SendRun, SendTexts
 from epochmq.store.timer.wheel import SLOT_COUNT_MAX
-from epochmq.wire.codes import ResponseCode
+from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply, decode
 from epochmq.wire.frame import FrameReader
 from epochmq.wire.header import decode_header
 from epochmq.wire.headers.send_headers import SendResponseHeader
 from epochmq.wire.session import Session
 
-Answer = tuple[Session, bytes]
-"""A session and the encoded answers to one of its reads."""
+SEND_CODE = RequestCode.SEND_MESSAGE_V2
+"""The only request code of the sends that the native code stages."""
+
+
+class RunAnswers(NamedTuple):
+    """The answers to a run of sends."""
+
+    by_read: list[tuple[Session, bytes]]
+    """A session and the encoded answers to one of its reads."""
+    messages: int
+    """Number of messages that they answer."""
+    arrived_ms: int
+    """When the messages arrived (monotonic time)."""
 
 
 class RunStage:
@@ -65,6 +78,8 @@ class RunStage:
         """The sessions whose frames were staged, one entry per read."""
         self.cleared = send_topics.cleared
         """Value of `SendTopics.cleared` that the native code knows."""
+        self._arrived_ms = 0
+        """When the first messages of this turn arrived (monotonic ms)."""
         self._known: set[str] = set()
         self.data = memoryview(b"")
         self.address = 0
@@ -84,6 +99,7 @@ class RunStage:
         """
         if not self.reads:
             self._allow()
+            self._arrived_ms = self._node.clock.now_ms()
         return self._run.stage_raw(address, size, born_host, self._node.clock.wall_ms(), checks)
 
     @property
@@ -149,7 +165,7 @@ class RunStage:
                 kinds &= ~(1 << TIMED)  # ADR 0047
             self._run.add_topic(send_topic.topic, send_topic.queues, send_topic.sys_flag, kinds)
 
-    def append(self) -> tuple[list[Answer], Appended] | None:
+    def append(self) -> tuple[RunAnswers, Appended] | None:
         """Append all staged messages as one run.
 
         Returns the answers and the last position; None when they must be appended as `drafts`.
@@ -162,7 +178,8 @@ class RunStage:
         self._count()
         node.stats.put.total += run.count
         node.stats.put_times.add(node.clock.now_ms() - begun, run.count)
-        answers = list(zip(self.reads, run.answers(), strict=True))
+        by_read = list(zip(self.reads, run.answers(), strict=True))
+        answers = RunAnswers(by_read, run.count, self._arrived_ms)
         last = Appended(start, run.size, 0, 0)
         self.clear()
         return answers, last
@@ -171,11 +188,21 @@ class RunStage:
         """Return the staged messages as drafts and tickets, for Python to append."""
         drafts: list[Draft] = []
         tickets: list[Ticket] = []
+        arrived_ms = self._arrived_ms
         for one in self._run.unpack():
             draft = one.draft
             draft.keys = index_keys(draft.properties)
             session = self.reads[one.read]
-            ticket = Ticket(session, one.opaque, None, one.queue_id, one.uniq_key, True)
+            ticket = Ticket(
+                session,
+                one.opaque,
+                None,
+                one.queue_id,
+                one.uniq_key,
+                SEND_CODE,
+                arrived_ms,
+                wait=True,
+            )
             drafts.append(draft)
             tickets.append(ticket)
         self._count()
@@ -184,8 +211,8 @@ class RunStage:
 
     def _count(self) -> None:
         add = self._send_topics.add
-        for (topic, queue_id), count, size in self._run.sent():
-            add(topic, queue_id, count, size)
+        for (topic, queue_id), count, size, message_sizes in self._run.sent():
+            add(topic, queue_id, count, size, message_sizes)
 
     def clear(self) -> None:
         """Drop what is staged."""
@@ -193,9 +220,11 @@ class RunStage:
         self.reads = []
 
 
-def settle(answers: list[Answer], code: int) -> None:
-    """Send answers that waited, with `code`; their bytes were encoded for SUCCESS."""
-    for session, data in answers:
+def settle(answers: RunAnswers, code: int, times: RequestTimes) -> None:
+    """Send answers with `code`; their bytes were encoded for SUCCESS."""
+    if code == ResponseCode.SUCCESS:
+        times.count(SEND_CODE, code, answers.arrived_ms, answers.messages)
+    for session, data in answers.by_read:
         if not data:
             continue  # the read had only END_TRANSACTION requests
         if code == ResponseCode.SUCCESS:
@@ -205,4 +234,5 @@ def settle(answers: list[Answer], code: int) -> None:
             made = decode(frame.header, frame.binary)
             header = decode_header(SendResponseHeader, made.ext)
             reply = failure(code) or Reply(code, header=header)
-            session.answer(Command(0, opaque=made.opaque), reply)
+            request = Command(SEND_CODE, opaque=made.opaque, arrived_ms=answers.arrived_ms)
+            session.answer(request, reply)

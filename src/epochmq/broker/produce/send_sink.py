@@ -14,7 +14,7 @@ from epochmq.model.sink_mark import PART, SinkMark
 from epochmq.store.draft import Appended, PutStatus
 from epochmq.store.sink_runs import MessagePosition, SinkRun
 from epochmq.store.sinks import SETTLED
-from epochmq.wire.command import Command, Reply
+from epochmq.wire.command import Reply
 
 # Repeats -------------------------------------------------------------------------------------
 # Which messages that other broker groups forwarded are in the log. Only the newest marks are kept,
@@ -186,8 +186,7 @@ def answer_repeat(answers: SendAnswers, ticket: Ticket, place: MessagePosition, 
     queue_id = ticket.queue_id if place.queue_id < 0 else place.queue_id
     header = answers.header(queue_id, [appended_at(place)], ticket.uniq_key)
     header.sinkRepeats = 1
-    command = ticket.command or Command(0, opaque=ticket.opaque)
-    ticket.session.answer(command, Reply(code, header=header))
+    ticket.session.answer(ticket.request(), Reply(code, header=header))
 
 
 def furthest(places: Sequence[MessagePosition | None]) -> MessagePosition | None:

@@ -9,6 +9,9 @@ With synchronous flush, the answers of a turn wait together for the fsync that c
 commit). Where replicas must have the messages too, the same groups wait for the replicas.
 """
 
+from bisect import bisect_left
+from collections import Counter
+
 from epochmq.base.errors import Refused
 from epochmq.base.limits import PROPERTIES_BYTES_MAX
 from epochmq.broker.context.broker_context import BrokerContext
@@ -27,6 +30,7 @@ from epochmq.broker.produce.send_sink import Repeats, SinkGate, answer_repeat, a
 from epochmq.broker.produce.send_special import special_draft
 from epochmq.broker.produce.send_topics import AnySendHeader, SendTopic, SendTopics, invalid_code
 from epochmq.broker.serving.acknowledgement import Settle, SyncWaits, failure
+from epochmq.broker.state.broker_stats import MESSAGE_SIZE_BYTES
 from epochmq.model.host import V4_SIZE
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.properties import PAIR_END, decode
@@ -157,16 +161,18 @@ class SendStage:
     def stage_message(
         self,
         session: Session,
-        opaque: int,
+        code: int,
         version: int,
+        opaque: int,
         header: AnySendHeader,
         body: bytes,
+        now: int,
         command: Command | None = None,
     ) -> None:
         """Check one message and stage it; raises `Refused`.
 
-        `opaque` is the request's id, `version` the client's version; `command` is None for a hot
-        frame.
+        `code` and `opaque` are the request's, `version` is the client's, `now` the monotonic time
+        of arrival (ms); `command` is None for a hot frame.
         """
         send_topic = self.send_topics.get(header.topic) or self.open_send_topic(header, version)
         queue_id = header.queueId
@@ -203,7 +209,7 @@ class SendStage:
         )
         if asked.special or send_topic.retry_group is not None or header.sysFlag & _SPECIAL_FLAGS:
             draft, queue_id = special_draft(self.node, draft, asked, send_topic, header, version)
-        ticket = Ticket(session, opaque, command, queue_id, uniq_key, wait)
+        ticket = Ticket(session, opaque, command, queue_id, uniq_key, code, now, wait)
         if draft.topic == TIMER_TOPIC and (options := self.node.options).recall_message_enable:
             ticket.recall = recall_handle(draft, send_topic.topic, options.broker_name, uniq_key)
         if (more & MARKED or asked.escape_id) and self._is_repeat(header, asked, ticket):
@@ -211,8 +217,10 @@ class SendStage:
         if not send_topic.used:
             send_topic.used = True
             self.send_topics.used.append(send_topic)
+        record_bytes = size + len(properties) + send_topic.record_bytes
         send_topic.counts[queue_id] += 1
-        send_topic.sizes[queue_id] += size + len(properties) + send_topic.record_bytes
+        send_topic.sizes[queue_id] += record_bytes
+        send_topic.message_sizes[bisect_left(MESSAGE_SIZE_BYTES, record_bytes)] += 1
         self._drafts.append(draft)
         self._tickets.append(ticket)
         if session is not self._newest:
@@ -374,13 +382,15 @@ class SendStage:
             self._drafts, self._tickets = drafts + self._drafts, tickets + self._tickets
             return
         answers, last = done
+        times = self.node.request_times
         if self.waits:
-            self.park(last, now, lambda code: settle(answers, code))
+            self.park(last, now, lambda code: settle(answers, code, times))
         else:
-            settle(answers, self.at_once())
+            settle(answers, self.at_once(), times)
 
     def _answer_sends(self, tickets: list[Ticket], results: list[Result]) -> None:
         """Answer the messages; consecutive answers to one session are sent together."""
+        times: Counter[tuple[int, int]] = Counter()
         reply = self.answers.reply
         id_format = self.answers.id_format
         chunks: list[bytes] = []
@@ -395,6 +405,7 @@ class SendStage:
             if type(result) is not Appended:
                 self._refuse(ticket, result)
             elif ticket.command is None and not ticket.recall:
+                times[ticket.code, ticket.arrived_ms] += 1
                 chunks.append(
                     reply(
                         ticket.opaque,
@@ -408,6 +419,8 @@ class SendStage:
                 self.answers.answer(ticket, result, ResponseCode.SUCCESS)
         if last is not None and chunks:
             last.send(*chunks)
+        for (code, arrived_ms), count in times.items():
+            self.node.request_times.count(code, ResponseCode.SUCCESS, arrived_ms, count)
 
     def _refuse(self, ticket: Ticket, status: Result) -> None:
         if isinstance(status, PutStatus):

@@ -4,6 +4,8 @@ The checks and their order are RocketMQ's: start-accept time, broker permission 
 topic name, forbidden system topics, existence or creation, topic permission.
 """
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Protocol
 
 from epochmq.base.errors import Refused
@@ -75,6 +77,7 @@ class SendTopic:
     __slots__ = (
         "batched",
         "counts",
+        "message_sizes",
         "queues",
         "record_bytes",
         "retry_group",
@@ -98,6 +101,8 @@ class SendTopic:
         """Bytes of a record besides body and properties."""
         self.used = False
         """Whether something was counted since the last `SendTopics.count`."""
+        self.message_sizes = [0] * (len(stat.MESSAGE_SIZE_BYTES) + 1)
+        """Number of messages in each class of `MESSAGE_SIZE_BYTES`."""
         self.counts = [0] * self.queues
         self.sizes = [0] * self.queues
 
@@ -169,8 +174,19 @@ class SendTopics:
             self.opened.append(send_topic)
         return send_topic
 
-    def add(self, topic: str, queue_id: int, messages: int, size: int) -> None:
-        """Count stored messages of one queue, if the topic still has a state."""
+    def add(
+        self,
+        topic: str,
+        queue_id: int,
+        messages: int,
+        size: int,
+        message_sizes: Sequence[int] | None = None,
+    ) -> None:
+        """Count stored messages of one queue, if the topic still has a state.
+
+        `message_sizes` are their numbers in the classes of `MESSAGE_SIZE_BYTES`; without it each
+        counts as `size / messages` bytes, as in RocketMQ's batches.
+        """
         send_topic = self.get(topic)
         if send_topic is not None:
             if not send_topic.used:
@@ -178,6 +194,12 @@ class SendTopics:
                 self.used.append(send_topic)
             send_topic.counts[queue_id] += messages
             send_topic.sizes[queue_id] += size
+            if message_sizes is None:
+                number = bisect_left(stat.MESSAGE_SIZE_BYTES, size / max(1, messages))
+                send_topic.message_sizes[number] += messages
+                return
+            for number, count in enumerate(message_sizes):
+                send_topic.message_sizes[number] += count
 
     def count(self) -> None:
         """Add the counts of all topics to the statistics; a deleted topic has none any more."""
@@ -198,6 +220,8 @@ class SendTopics:
                     send_topic.counts[queue_id] = send_topic.sizes[queue_id] = 0
             send_topic.used = False
             stats.put_bytes.total += total_bytes
+            stats.message_sizes.get(send_topic.topic).add(send_topic.message_sizes, total_bytes)
+            send_topic.message_sizes = [0] * len(send_topic.message_sizes)
             stats.add(stat.TOPIC_PUT_NUMS, send_topic.topic, total, total)
             stats.add(stat.TOPIC_PUT_SIZE, send_topic.topic, total_bytes, total)
 

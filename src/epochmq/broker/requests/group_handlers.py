@@ -76,6 +76,7 @@ def handle_delete(node: BrokerContext, command: Command, session: Session, now: 
         node.offsets.drop_group(header.groupName, wall)
         node.pop.drop_group(header.groupName)
     node.stats.forget(header.groupName)
+    node.pop.driver.counts.forget(header.groupName)
     return Reply()
 
 

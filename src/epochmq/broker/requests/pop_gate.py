@@ -51,6 +51,10 @@ class PopRequest:
     def owner(self) -> int:
         return self.session.id
 
+    def note_held(self) -> None:
+        """Note for the request's time that it waits for messages."""
+        self.command.mark_held()
+
     @property
     def group(self) -> str:
         return self.key.group

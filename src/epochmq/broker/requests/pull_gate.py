@@ -82,8 +82,9 @@ def admit(
     header: AnyPullHeader,
     session: Session,
     opaque: int,
+    now: int,
 ) -> PullRequest:
-    """Check a pull header and build the request to execute.
+    """Check a pull header and build the request to execute; `now` is monotonic ms.
 
     Raises `Refused`, or its subclass `Forbidden`.
     """
@@ -94,6 +95,8 @@ def admit(
     request = PullRequest(
         session,
         opaque,
+        code=code,
+        arrived_ms=now,
         group=header.consumerGroup,
         topic=header.topic,
         queue_id=header.queueId,

@@ -73,13 +73,11 @@ class PullHandler:
         """
         node = self._node
         try:
-            request = admit(node, code, version, header, session, opaque)
-        except Forbidden as error:
-            fields = {"forbiddenType": str(error.kind)}
-            self._answer_plain(session, opaque, binary, Reply(error.code, error.remark, fields))
-            return
+            request = admit(node, code, version, header, session, opaque, now)
         except Refused as error:
-            self._answer_plain(session, opaque, binary, Reply(error.code, error.remark))
+            fields = {"forbiddenType": str(error.kind)} if isinstance(error, Forbidden) else None
+            refused = Command(code, opaque=opaque, binary=binary, arrived_ms=now)
+            session.answer(refused, Reply(error.code, error.remark, fields))
             return
         request.binary = binary
         if header.sysFlag & SUSPEND:
@@ -161,6 +159,7 @@ class PullHandler:
         return False
 
     def _hold(self, request: PullRequest) -> bool:
+        request.was_held = True
         return self._node.long_poll.hold(
             request.topic,
             request.queue_id,
@@ -207,7 +206,7 @@ class PullHandler:
             if request.session.closed:
                 continue
             if not self._node.serving.rights.readable:
-                self._answer_plain(request.session, request.opaque, request.binary, NOT_NOW)
+                _answer_plain(request, NOT_NOW)
             elif self._is_reset(request):
                 self._answer_reset(request, now)
             else:
@@ -233,6 +232,7 @@ class PullHandler:
             request.topic_sys_flag,
             request.group_sys_flag,
         )
+        self._node.request_times.count(request.code, code, request.arrived_ms, 1, request.was_held)
         request.session.send(head, *chunks)
 
     def _answer_binary(
@@ -247,7 +247,7 @@ class PullHandler:
             groupSysFlag=request.group_sys_flag,
         )
         reply = Reply(code, remark, header, result.chunks)
-        self._answer_plain(request.session, request.opaque, True, reply)
+        _answer_plain(request, reply)
 
     def _is_reset(self, request: PullRequest) -> bool:
         return self._node.offsets.has_reset(request.group, request.topic, request.queue_id)
@@ -262,10 +262,7 @@ class PullHandler:
         low, high = node.store.queue_bounds(request.topic, request.queue_id)
         header = PullResponseHeader(request.suggested_broker, offset or 0, low, high)
         reply = Reply(ResponseCode.PULL_OFFSET_MOVED, _RESET, header)
-        self._answer_plain(request.session, request.opaque, request.binary, reply)
-
-    def _answer_plain(self, session: Session, opaque: int, binary: bool, reply: Reply) -> None:
-        session.answer(Command(0, opaque=opaque, binary=binary), reply)
+        _answer_plain(request, reply)
 
     def _count(self, request: PullRequest, result: ReadResult) -> None:
         stats = self._node.stats
@@ -278,6 +275,17 @@ class PullHandler:
             result.size,
             result.next_offset,
         )
+
+
+def _answer_plain(request: PullRequest, reply: Reply) -> None:
+    command = Command(
+        request.code,
+        opaque=request.opaque,
+        binary=request.binary,
+        arrived_ms=request.arrived_ms,
+        was_held=request.was_held,
+    )
+    request.session.answer(command, reply)
 
 
 def code_of(result: ReadResult, asked_offset: int) -> ResponseCode:

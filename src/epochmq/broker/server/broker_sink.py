@@ -109,7 +109,8 @@ class BrokerSink:
         self.dispatcher = Dispatcher(table)
 
     def opened(self, session: Session) -> None:
-        """Do nothing: a connection is unknown until its first heartbeat."""
+        """Time the answers; the client is unknown until its first heartbeat."""
+        session.time_answers(self.node.request_times.answered)
 
     def closed(self, session: Session) -> None:
         """Drop the connection's waiting requests, and remove its client from its groups."""
@@ -174,9 +175,12 @@ class BrokerSink:
                 elif fields.batch:
                     self._hot_batch(session, envelope, fields, frame, now)
                 else:
-                    take(session, envelope.opaque, envelope.version, fields, bytes(frame.body))
+                    take(
+                        session, envelope.code, envelope.version, envelope.opaque, fields,
+                        bytes(frame.body), now,
+                    )  # fmt: skip
             except (Refused, HeaderError) as error:
-                self._refuse(session, envelope.opaque, error)
+                self._refuse(session, envelope, error, now)
         changed = topics.version is not versions[0] and topics.version is not self._waited_for
         if changed or groups.version is not versions[1]:
             self._hold_until_saved(session)
@@ -212,6 +216,7 @@ class BrokerSink:
         """Handle any other request, after storing the session's staged sends."""
         try:
             command = decode(frame.header, frame.binary, bytes(frame.body))
+            command.arrived_ms = now
             if command.code not in _STAGED or command.is_response:
                 if self.stage.has(session):
                     self.stage.flush(now)
@@ -299,14 +304,20 @@ class BrokerSink:
         frame: RawFrame,
         now: int,
     ) -> None:
-        command = Command(envelope.code, version=envelope.version, opaque=envelope.opaque)
+        command = Command(
+            envelope.code, version=envelope.version, opaque=envelope.opaque, arrived_ms=now
+        )
         take_batch(self.stage, session, command, fields, frame.body, now)
 
     def _hot_end(self, session: Session, envelope: EndEnvelope, now: int) -> None:
         """End a transaction without flushing sends: its half message was answered, so it is
         stored."""
         command = Command(
-            envelope.code, version=envelope.version, opaque=envelope.opaque, flag=envelope.flag
+            envelope.code,
+            version=envelope.version,
+            opaque=envelope.opaque,
+            flag=envelope.flag,
+            arrived_ms=now,
         )
         try:
             reply = end(self.node, envelope.extFields, command, session, now)
@@ -325,13 +336,16 @@ class BrokerSink:
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
                 f" request type {envelope.code} not supported",
             )
-            self._refuse(session, envelope.opaque, error)
+            self._refuse(session, envelope, error, now)
             return
         self.pulls.pull(session, envelope.code, envelope.version, envelope.opaque, fields, now)
 
-    def _refuse(self, session: Session, opaque: int, error: PeerError | Refused) -> None:
+    def _refuse(
+        self, session: Session, envelope: HotEnvelope, error: PeerError | Refused, now: int
+    ) -> None:
         code = error.code if isinstance(error, Refused) else ResponseCode.SYSTEM_ERROR
-        session.answer(Command(0, opaque=opaque), Reply(code, str(error)))
+        request = Command(envelope.code, opaque=envelope.opaque, arrived_ms=now)
+        session.answer(request, Reply(code, str(error)))
 
     # By the table ----------------------------------------------------------------------------
 
@@ -350,7 +364,9 @@ class BrokerSink:
         else:
             # Without the command the answer has the short way of ordinary sends.
             kept = command if command.binary or command.is_oneway else None
-            self.stage.stage_message(session, command.opaque, command.version, header, body, kept)
+            self.stage.stage_message(
+                session, command.code, command.version, command.opaque, header, body, now, kept
+            )
         return HELD
 
     def _known_first(self, handler: Handler) -> Handler:

@@ -9,6 +9,7 @@ the log offset of its half message in the record's `preparedTransactionOffset`.
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from sys import intern
 from typing import Protocol
 
 import msgspec
@@ -62,6 +63,7 @@ them; its broker would delay the half message, and lose it."""
 _ORIGIN = names.TRAN_PREPARED_QUEUE_OFFSET.encode()
 _IMMUNITY = names.CHECK_IMMUNITY_TIME_IN_SECONDS.encode()
 _GROUP = names.PGROUP.encode()
+_REAL_TOPIC = names.REAL_TOPIC.encode()
 _CHECKS = names.TRANSACTION_CHECK_TIMES.encode()
 _UNIQ_KEY = names.UNIQ_KEY.encode()
 _TRAN_MSG = b"\x02%b\x01true\x02" % names.TRAN_MSG.encode()
@@ -141,6 +143,7 @@ def read_half(raw: Buffer) -> Half:
         origin=first if 0 <= first < queue_offset else queue_offset,
         group=_found(properties, _GROUP),
         born_wall_ms=record.born_time_at(raw, 0),
+        topic=intern(_found(properties, _REAL_TOPIC)),
         immunity_ms=-1 if seconds < 0 else seconds * 1000,
         checks=max(0, _number(_found(properties, _CHECKS))),
     )

@@ -76,6 +76,8 @@ class Half(msgspec.Struct, gc=False):
     origin: int
     group: str
     born_wall_ms: int
+    topic: str = ""
+    """Topic of the real message; empty if the record names none."""
     immunity_ms: int = -1
     """Time (ms) without check back that the producer asked for; -1: not set."""
     checks: int = 0
@@ -152,6 +154,8 @@ class Transactions:
         self._ops_from = progress.ops
         self.busy_count = 0
         """Number of half messages that are BUSY."""
+        self.open_by_topic: dict[str, int] = {}
+        """Number of half messages that are not DONE, by topic of the real message; above 0."""
 
     # Records of the queues -------------------------------------------------------------------
 
@@ -206,6 +210,7 @@ class Transactions:
             return
         half.doubted = at < self._doubt_to
         self._window[at] = half
+        self._count_open(half, 1)
         self._order.append(at)
         if half.origin != at:
             self._newest[half.origin] = at
@@ -238,10 +243,19 @@ class Transactions:
 
     def _drop(self, at: int) -> None:
         half = self._window.pop(at)
+        if half.state is not HalfMessageState.DONE:
+            self._count_open(half, -1)
         if self._newest.get(half.origin) == at:
             del self._newest[half.origin]
         while self._order and self._order[0] not in self._window:
             self._order.popleft()
+
+    def _count_open(self, half: Half, step: int) -> None:
+        count = self.open_by_topic.get(half.topic, 0) + step
+        if count:
+            self.open_by_topic[half.topic] = count
+        else:
+            del self.open_by_topic[half.topic]
 
     # Ending ----------------------------------------------------------------------------------
 
@@ -272,6 +286,7 @@ class Transactions:
         """
         check(half.state is not HalfMessageState.DONE, "transactions: each ends once")
         self.busy_count -= half.state is HalfMessageState.BUSY
+        self._count_open(half, -1)
         half.state = HalfMessageState.DONE
         half.committed = committed
         self._unwritten.append(half.queue_offset)

@@ -198,5 +198,9 @@ class TransactionService:
         if kept.halves >= context.ended_to:
             self._node.offsets.forget_ended()
 
+    def open_by_topic(self) -> dict[str, int]:
+        """Return the number of transactions that are not ended, by topic."""
+        return dict(self._context.core.open_by_topic)
+
     def statistics(self) -> dict[str, int]:
         return {**self._context.core.statistics(), **self.ending.counts, **self.asking.counts}

@@ -90,6 +90,11 @@ class TimerFiles:
         slot = self.wheel.get(slot_ms // self.precision_ms)
         return 0 if slot is None else slot.length
 
+    def counts_between(self, from_ms: int, until_ms: int) -> Iterator[int]:
+        """Yield parts of the number of messages in the slots of [`from_ms`, `until_ms`)."""
+        first = from_ms // self.precision_ms
+        return self.wheel.lengths(first, until_ms // self.precision_ms - first)
+
     def walk(self, slot_ms: int) -> Iterator[tuple[int, Unit]]:
         """Yield (position, unit) of a slot's chain, newest first; `TimerDamaged` if it is
         broken.

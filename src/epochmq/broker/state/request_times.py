@@ -1,0 +1,114 @@
+"""How long the broker took to answer requests, as RocketMQ's rpc_latency has it.
+
+An answer that is held (for replicas, a flush, or until messages arrive) is counted when it is
+given, not when the request arrived.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from epochmq.base.errors import HeaderError
+from epochmq.base.histogram import Histogram, HistogramTable
+from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.model.names import is_system_group, is_system_topic
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import Command
+
+RPC_LATENCY_MS = (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
+"""Bounds of the classes of rpc_latency (ms): RocketMQ's."""
+CREATE_MS = (10, 100, 1_000, 3_000, 5_000)
+"""Bounds of the classes of the creation of topics and groups (ms): RocketMQ's."""
+KEYS_MAX = 2_000
+_CREATE_BYTES_MAX = 16_384
+"""A larger body is not decoded for the label is_system: no group needs so much."""
+_CREATE_CODES = frozenset(
+    {RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP}
+)
+_KNOWN = frozenset(map(int, RequestCode))
+_UNKNOWN = 0
+
+
+class RequestKind(NamedTuple):
+    """What one histogram counts."""
+
+    code: int
+    """Code of the request; 0 stands for all unknown codes."""
+    answer_code: int
+    was_held: bool = False
+    """Whether the request waited for messages (long polling)."""
+    oneway: bool = False
+
+    @property
+    def request_name(self) -> str:
+        """Name of the request in lower case."""
+        return RequestCode(self.code).name.lower() if self.code else "unknown"
+
+    @property
+    def answer_name(self) -> str:
+        """Name of the response code in lower case; the number of a code without a name."""
+        try:
+            return ResponseCode(self.answer_code).name.lower()
+        except ValueError:
+            return str(self.answer_code)
+
+
+class CreateKind(NamedTuple):
+    """What one histogram of the creations of topics or groups counts."""
+
+    is_group: bool
+    is_system: bool
+    succeeded: bool
+
+
+class RequestTimes:
+    """Counts the answers of one broker by kind and time; `now_ms` returns the monotonic time."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._table: HistogramTable[RequestKind] = HistogramTable(RPC_LATENCY_MS, KEYS_MAX)
+        self.creations: HistogramTable[CreateKind] = HistogramTable(CREATE_MS, KEYS_MAX)
+        """How long it took to create or change topics and groups (ms), up to the answer."""
+
+    def answered(self, request: Command, answer_code: int) -> None:
+        """Count the answer to a request that has a time of arrival."""
+        code = request.code if request.code in _KNOWN else _UNKNOWN
+        self.count(code, answer_code, request.arrived_ms, 1, request.was_held, request.is_oneway)
+        if code in _CREATE_CODES:
+            kind = CreateKind(
+                code == RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+                _is_system(request),
+                answer_code == ResponseCode.SUCCESS,
+            )
+            took_ms = max(0, self._now_ms() - request.arrived_ms)
+            self.creations.get(kind).observe(took_ms)
+
+    def count(
+        self,
+        code: int,
+        answer_code: int,
+        arrived_ms: int,
+        times: int,
+        was_held: bool = False,
+        oneway: bool = False,
+    ) -> None:
+        """Count `times` answers to requests that arrived together, at monotonic `arrived_ms`."""
+        took_ms = max(0, self._now_ms() - arrived_ms)
+        kind = RequestKind(code, int(answer_code), was_held, oneway)
+        self._table.get(kind).observe(took_ms, times)
+
+    def items(self) -> list[tuple[RequestKind, Histogram]]:
+        """Return the times of all kinds (ms)."""
+        return self._table.items()
+
+
+def _is_system(request: Command) -> bool:
+    """Return whether a request creates a topic or group of RocketMQ's own."""
+    if request.code == RequestCode.UPDATE_AND_CREATE_TOPIC:
+        return is_system_topic((request.ext or {}).get("topic", ""))
+    if len(request.body) > _CREATE_BYTES_MAX:
+        return False
+    try:
+        return is_system_group(decode_body(SubscriptionGroupConfig, request.body).group_name)
+    except HeaderError:
+        return False  # the handler refused it for the same reason
