@@ -16,7 +16,7 @@ class Scraped:
     """The samples of a broker, by name and its own labels."""
 
     def __init__(self, harness: BrokerHarness) -> None:
-        harness.sink.stage.send_topics.count()  # as each tick of the broker does
+        harness.sink.stage.count_sent()  # as each tick of the broker does
         metrics = BrokerMetrics(harness.node)
         self.common = metrics.common_labels()
         families = [family for family in metrics.families() if family is not None]
@@ -90,7 +90,7 @@ def test_deleted_topics_and_groups_have_no_samples() -> None:
     ):
         harness.client().ask(Command(code, ext=ext))
     harness.client().ask(send(b"x", topic="TBW102"))
-    harness.sink.stage.send_topics.count()
+    harness.sink.stage.count_sent()
     families = [each for each in BrokerMetrics(harness.node).families() if each is not None]
     text = b"".join(write_families(families, {}, 10_000)).decode()
     assert 'topic="T"' not in text

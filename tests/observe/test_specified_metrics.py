@@ -43,7 +43,7 @@ def broker_families() -> dict[str, Family]:
     assert harness.client().ask(command(Code.UPDATE_AND_CREATE_TOPIC, **fields)).code == 0
     group = command(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=b'{"groupName":"G"}')
     assert harness.client().ask(group).code == 0
-    harness.sink.stage.send_topics.count()
+    harness.sink.stage.count_sent()
     return named(BrokerMetrics(harness.node).families())
 
 

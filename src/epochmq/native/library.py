@@ -67,7 +67,7 @@ class SendArgs(ctypes.Structure):
         ("singles", _POINTER), ("singles_max", _I64),
         ("keys", _POINTER), ("keys_max", _I64),
         ("slots", _POINTER), ("slots_max", _I64),
-        ("touched", _POINTER), ("units", _POINTER),
+        ("touched", _POINTER), ("sizes", _POINTER), ("units", _POINTER),
         ("answers", _POINTER), ("answers_max", _I64),
         ("ends", _POINTER),
         ("endings", _POINTER), ("endings_max", _I64),

@@ -165,7 +165,7 @@ static int stage(send_turn *d, const request *r, span body, const uint8_t *born_
     const int64_t sent_bytes = RECORD_HEAD + body.size + 1 + l->name[0] + 2 + plain_size;
     sent->sent++;
     sent->sent_bytes += sent_bytes;
-    sent->sizes[size_class(sent_bytes)]++;
+    d->sizes[(l - d->send_topics) * SIZE_CLASSES + size_class(sent_bytes)]++;
     touch(d, s->slot)->count++;
     d->out_size += size;
     return 1;

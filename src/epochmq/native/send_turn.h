@@ -35,7 +35,6 @@ typedef struct {
     int64_t unit;       /* where its units begin in `units`, in bytes */
     int64_t sent;       /* messages sent to it, wherever they are stored */
     int64_t sent_bytes; /* of their records, as they would be without a detour */
-    int64_t sizes[SIZE_CLASSES]; /* how many of them have that size; the bounds are in send.c */
 } slot;
 
 /* One message of the turn. */
@@ -71,6 +70,7 @@ typedef struct {
     slot *slots;
     int64_t slots_max;
     int32_t *touched; /* slots of this turn, as many as there are slots */
+    int64_t *sizes;   /* SIZE_CLASSES for each of SEND_TOPICS: messages sent to it, by size */
     uint8_t *units;   /* one for each single */
     uint8_t *answers;
     int64_t answers_max;

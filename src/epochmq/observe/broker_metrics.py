@@ -112,24 +112,24 @@ class BrokerMetrics:
         )  # fmt: skip
 
     def _transactions(self) -> Iterator[Family]:
-        stats = self._node.stats
         transactions = self._node.transactions.statistics()
-        for name, help_text, key in (
-            ("commit", "Transactions committed.", counted.COMMIT_NUMS),
-            ("rollback", "Transactions rolled back.", counted.ROLLBACK_NUMS),
-        ):
-            yield Family(
-                f"rocketmq_{name}_messages", COUNTER, help_text, ("topic",),
-                [((topic,), item.value) for topic, item in stats.items(key)],
-            )  # fmt: skip
+        topics = self._node.transactions.topics.items()
+        yield Family(
+            "rocketmq_commit_messages", COUNTER, "Transactions committed.", ("topic",),
+            [((topic,), each.committed) for topic, each in topics],
+        )  # fmt: skip
+        yield Family(
+            "rocketmq_rollback_messages", COUNTER, "Transactions rolled back.", ("topic",),
+            [((topic,), each.rolled_back) for topic, each in topics],
+        )  # fmt: skip
         yield Family(
             "rocketmq_finish_message_latency_milliseconds", HISTOGRAM,
             "SECONDS (as in RocketMQ) from the birth of a transaction to its commit.", ("topic",),
-            [((topic,), each) for topic, each in stats.finish_latency.items()],
+            [((topic,), each.latency) for topic, each in topics],
         )  # fmt: skip
         yield Family(
             "rocketmq_half_messages", GAUGE, "Transactions that are not ended.", ("topic",),
-            [((topic,), n) for topic, n in self._node.transactions.open_by_topic().items()],
+            [((topic,), each.open) for topic, each in topics],
         )  # fmt: skip
         yield _gauge(
             "epochmq_half_messages", "Transactions that are not ended.", transactions["open"]

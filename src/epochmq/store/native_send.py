@@ -31,9 +31,13 @@ _SINGLE = Struct("=q8i")
 """A record's place; its size, slot, queue id, opaque, tags code, key's place and size, read."""
 
 
-_SLOT_FIELDS = 13
+_SLOT_FIELDS = 6
 """i64 next queue offset, delay, messages, where the units begin, messages sent to it wherever they
-are stored, bytes of those, and their numbers in 7 classes of sizes: `slot` of send_turn.h."""
+are stored, bytes of those: `slot` of send_turn.h."""
+
+SIZE_CLASSES = 7
+"""Classes of the sizes of messages, as in `send_turn.h`; send.c has their bounds."""
+_SEND_TOPICS_MAX = 1024
 
 ENDINGS_MAX = 8192
 ENDINGS_BYTES_MAX = 4 << 20
@@ -100,6 +104,8 @@ class ReturnedMessage(msgspec.Struct, gc=False):
     """Queue id for the answer; the draft may have to wait in another queue."""
 
 
+_NO_SIZES = memoryview(bytes(8 * SIZE_CLASSES)).cast("q")
+
 MIRRORED = {
     "slot": 8 * _SLOT_FIELDS,
     "single": _SINGLE.size,
@@ -130,6 +136,7 @@ class SendRun:
                 ("answers", ANSWERS_BYTES_MAX),
                 ("slots", 8 * _SLOT_FIELDS * SLOTS_MAX),
                 ("touched", 4 * SLOTS_MAX),
+                ("sizes", 8 * SIZE_CLASSES * _SEND_TOPICS_MAX),
                 ("ends", 8 * (MESSAGES_MAX + ENDINGS_MAX)),
                 ("endings", _ENDING.size * ENDINGS_MAX),
                 ("texts", ENDINGS_BYTES_MAX),
@@ -138,8 +145,10 @@ class SendRun:
         self._views = {name: memory.view for name, memory in buffers.items()}
         self._slots = self._views["slots"].cast("q")
         self._touched = self._views["touched"].cast("i")
+        self._sizes = self._views["sizes"].cast("q")
         self._ends = self._views["ends"].cast("q")
         self._places: list[tuple[str, int]] = []
+        self._topics: list[str] = []
         for name, memory in buffers.items():
             setattr(self._args, name, memory.address)
         self._set(store_host, texts)
@@ -184,14 +193,19 @@ class SendRun:
             self._at, name, len(name), queues, sys_flag, prefix, special, kinds
         )
         if first >= 0:
+            self._topics.append(topic)
             del self._places[first:]
             self._places += [(topic, queue_id) for queue_id in range(queues)]
         return bool(first >= 0)
 
     def forget_topics(self) -> None:
-        """Accept no topic until topics are added again; nothing may be staged."""
+        """Accept no topic until topics are added again; nothing may be staged.
+
+        Call `pop_message_sizes` before.
+        """
         self._library.send_topics_clear(self._at)
         self._places.clear()
+        self._topics.clear()
 
     # A turn ----------------------------------------------------------------------------------
 
@@ -257,17 +271,27 @@ class SendRun:
         singles = self._views["singles"][: self.count * _SINGLE.size]
         return [places[row[2]][0] for row in _SINGLE.iter_unpack(singles)]
 
-    def sent(self) -> list[tuple[tuple[str, int], int, int, list[int]]]:
-        """Return for each requested place the messages, the bytes of their records, and how many
-        are in each class of sizes.
-        """
+    def sent(self) -> list[tuple[tuple[str, int], int, int]]:
+        """Return (requested place, messages, bytes of their records) for each place."""
         slots, places = self._slots, self._places
         found = []
         for slot in self._touched[: self._args.touched_count].tolist():
             at = slot * _SLOT_FIELDS
             if slots[at + 4]:
-                sizes = slots[at + 6 : at + _SLOT_FIELDS].tolist()
-                found.append((places[slot], slots[at + 4], slots[at + 5], sizes))
+                found.append((places[slot], slots[at + 4], slots[at + 5]))
+        return found
+
+    def pop_message_sizes(self) -> list[tuple[str, list[int]]]:
+        """Return for each topic how many messages of each class of sizes were staged since the
+        last call.
+        """
+        found = []
+        for number, topic in enumerate(self._topics):
+            at = slice(number * SIZE_CLASSES, (number + 1) * SIZE_CLASSES)
+            counts = self._sizes[at].tolist()
+            if any(counts):
+                found.append((topic, counts))
+                self._sizes[at] = _NO_SIZES
         return found
 
     @property

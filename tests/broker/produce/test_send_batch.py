@@ -122,7 +122,7 @@ def test_with_synchronous_flush_the_answer_waits(synced: bool, code: int) -> Non
 
 def test_statistics_count_each_message(harness: BrokerHarness) -> None:
     harness.client().ask(command())
-    harness.sink.stage.send_topics.count()
+    harness.sink.stage.count_sent()
     item = harness.node.stats.find("TOPIC_PUT_NUMS", "T")
     assert item is not None
     assert item.value == harness.node.stats.put.total == 3

@@ -271,18 +271,21 @@ def test_texts_of_all_kinds() -> None:
 
 
 def test_both_count_the_same_sizes_and_times() -> None:
-    pair = Pair(max_message_size=5 << 20)
+    pair = Pair(flush_disk_type="SYNC_FLUSH")
     pair.topic("T")
     pair.put(0, hot(b"first"))
-    pair.turn()
+    pair.turn(0)
+    for harness in pair.harnesses:
+        harness.store.sync()
     sizes = (1, 850, 1_000, 3_900, 4_200, 100_000)
     pair.read(0, b"".join(encode_frame(hot(b"x" * size)) for size in sizes))
-    for harness in pair.harnesses:
-        harness.clock.step(6)
     pair.turn()
+    for harness in pair.harnesses:
+        harness.clock.step(5)
+        harness.store.sync()
     found = []
     for harness in pair.harnesses:
-        harness.sink.stage.send_topics.count()
+        harness.sink.stage.count_sent()
         sizes_of = {topic: f.counts for topic, f in harness.node.stats.message_sizes.items()}
         times = {kind: (f.counts, f.total) for kind, f in harness.node.request_times.items()}
         found.append((sizes_of, times))

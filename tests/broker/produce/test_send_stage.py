@@ -245,7 +245,7 @@ def test_statistics_count_what_was_sent(harness: BrokerHarness) -> None:
     client = harness.client()
     for queue_id in (0, 1, 1):
         client.ask(send(queue_id=queue_id))
-    harness.sink.stage.send_topics.count()
+    harness.sink.stage.count_sent()
     stats = harness.node.stats
     assert stats.put.total == 3
     topic, size = stats.find("TOPIC_PUT_NUMS", "T"), stats.find("TOPIC_PUT_SIZE", "T")

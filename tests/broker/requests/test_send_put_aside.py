@@ -82,7 +82,7 @@ def test_put_aside_by_native_code(pair: Pair, more: str, topic: str) -> None:
     assert dict(answer[3])["queueId"] == "1"  # type: ignore[call-overload]
     settle(pair, 10_000)
     for harness in pair.harnesses:
-        harness.sink.stage.send_topics.count()
+        harness.sink.stage.count_sent()
         assert harness.node.stats.put.total == 3
     settle(pair, 8_000_000)
 

@@ -4,7 +4,7 @@ import pytest
 from tests.broker.broker_harness import BrokerHarness, pull, send
 from tests.broker.pop_harness import PopHarness, command, pop
 
-from epochmq.broker.state.request_times import CreateKind, RequestKind, RequestTimes
+from epochmq.broker.state.request_times import CreateKind, RequestKind
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
@@ -131,10 +131,3 @@ def test_creations() -> None:
         CreateKind(True, True, True): 1,
         CreateKind(True, False, False): 2,
     }
-
-
-def test_a_clock_that_stands_or_goes_back_gives_no_negative_time() -> None:
-    times = RequestTimes(lambda: 5)
-    times.count(Code.PULL_MESSAGE, 0, 9, 1)
-    ((_, found),) = times.items()
-    assert found.total == 0

@@ -78,8 +78,6 @@ class RunStage:
         """The sessions whose frames were staged, one entry per read."""
         self.cleared = send_topics.cleared
         """Value of `SendTopics.cleared` that the native code knows."""
-        self._arrived_ms = 0
-        """When the first messages of this turn arrived (monotonic ms)."""
         self._known: set[str] = set()
         self.data = memoryview(b"")
         self.address = 0
@@ -99,7 +97,6 @@ class RunStage:
         """
         if not self.reads:
             self._allow()
-            self._arrived_ms = self._node.clock.now_ms()
         return self._run.stage_raw(address, size, born_host, self._node.clock.wall_ms(), checks)
 
     @property
@@ -135,6 +132,7 @@ class RunStage:
             if self.reads:
                 return False  # update the native code after the flush
             self.cleared = send_topics.cleared
+            self.count_sizes()
             self._run.forget_topics()
             self._known.clear()
         if not self._known:
@@ -165,8 +163,8 @@ class RunStage:
                 kinds &= ~(1 << TIMED)  # ADR 0047
             self._run.add_topic(send_topic.topic, send_topic.queues, send_topic.sys_flag, kinds)
 
-    def append(self) -> tuple[RunAnswers, Appended] | None:
-        """Append all staged messages as one run.
+    def append(self, now: int) -> tuple[RunAnswers, Appended] | None:
+        """Append all staged messages as one run; `now` is when they arrived (monotonic ms).
 
         Returns the answers and the last position; None when they must be appended as `drafts`.
         """
@@ -179,16 +177,18 @@ class RunStage:
         node.stats.put.total += run.count
         node.stats.put_times.add(node.clock.now_ms() - begun, run.count)
         by_read = list(zip(self.reads, run.answers(), strict=True))
-        answers = RunAnswers(by_read, run.count, self._arrived_ms)
+        answers = RunAnswers(by_read, run.count, now)
         last = Appended(start, run.size, 0, 0)
         self.clear()
         return answers, last
 
-    def drafts(self) -> tuple[list[Draft], list[Ticket]]:
-        """Return the staged messages as drafts and tickets, for Python to append."""
+    def drafts(self, now: int) -> tuple[list[Draft], list[Ticket]]:
+        """Return the staged messages as drafts and tickets, for Python to append.
+
+        `now` is when they arrived (monotonic ms).
+        """
         drafts: list[Draft] = []
         tickets: list[Ticket] = []
-        arrived_ms = self._arrived_ms
         for one in self._run.unpack():
             draft = one.draft
             draft.keys = index_keys(draft.properties)
@@ -200,7 +200,7 @@ class RunStage:
                 one.queue_id,
                 one.uniq_key,
                 SEND_CODE,
-                arrived_ms,
+                now,
                 wait=True,
             )
             drafts.append(draft)
@@ -211,8 +211,15 @@ class RunStage:
 
     def _count(self) -> None:
         add = self._send_topics.add
-        for (topic, queue_id), count, size, message_sizes in self._run.sent():
-            add(topic, queue_id, count, size, message_sizes)
+        for (topic, queue_id), count, size in self._run.sent():
+            add(topic, queue_id, count, size)
+
+    def count_sizes(self) -> None:
+        """Add the sizes of the staged messages to the statistics."""
+        node = self._node
+        for topic, counts in self._run.pop_message_sizes():
+            if topic in node.topics:
+                node.stats.message_sizes.get(topic).add(counts, 0)
 
     def clear(self) -> None:
         """Drop what is staged."""

@@ -139,6 +139,8 @@ class SendStage:
         """
         if self.native is None or (run is not None and (run.reads or run.has_ends)):
             return None
+        if run is not None:
+            run.count_sizes()
         tail = self.completer.tail
         self._run = run = RunStage(self.native, self.node, self.send_topics, self.answers, tail)
         return run if run.in_step() else None
@@ -279,8 +281,14 @@ class SendStage:
 
     def count(self, topic: str, queue_id: int, messages: int, size: int) -> None:
         """Count a stored batch of `messages` messages and `size` bytes."""
-        self.send_topics.add(topic, queue_id, messages, size)
+        self.send_topics.add_batch(topic, queue_id, messages, size)
         self.node.stats.put.total += messages
+
+    def count_sent(self) -> None:
+        """Add what was counted since the last call to the statistics."""
+        if self._run is not None:
+            self._run.count_sizes()
+        self.send_topics.count()
 
     # Appending -------------------------------------------------------------------------------
 
@@ -376,9 +384,9 @@ class SendStage:
         if not run.count:
             run.clear()  # the read had only END_TRANSACTION requests
             return
-        done = run.append() if self.closed() is None else None
+        done = run.append(now) if self.closed() is None else None
         if done is None:
-            drafts, tickets = run.drafts()
+            drafts, tickets = run.drafts(now)
             self._drafts, self._tickets = drafts + self._drafts, tickets + self._tickets
             return
         answers, last = done

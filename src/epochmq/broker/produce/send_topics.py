@@ -5,7 +5,6 @@ topic name, forbidden system topics, existence or creation, topic permission.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from typing import Protocol
 
 from epochmq.base.errors import Refused
@@ -174,18 +173,18 @@ class SendTopics:
             self.opened.append(send_topic)
         return send_topic
 
-    def add(
-        self,
-        topic: str,
-        queue_id: int,
-        messages: int,
-        size: int,
-        message_sizes: Sequence[int] | None = None,
-    ) -> None:
+    def add_batch(self, topic: str, queue_id: int, messages: int, size: int) -> None:
+        """Count a stored batch; each message counts as `size / messages` bytes, as in RocketMQ."""
+        self.add(topic, queue_id, messages, size)
+        send_topic = self.get(topic)
+        if send_topic is not None:
+            number = bisect_left(stat.MESSAGE_SIZE_BYTES, size / max(1, messages))
+            send_topic.message_sizes[number] += messages
+
+    def add(self, topic: str, queue_id: int, messages: int, size: int) -> None:
         """Count stored messages of one queue, if the topic still has a state.
 
-        `message_sizes` are their numbers in the classes of `MESSAGE_SIZE_BYTES`; without it each
-        counts as `size / messages` bytes, as in RocketMQ's batches.
+        The sizes of the single messages are counted elsewhere.
         """
         send_topic = self.get(topic)
         if send_topic is not None:
@@ -194,12 +193,6 @@ class SendTopics:
                 self.used.append(send_topic)
             send_topic.counts[queue_id] += messages
             send_topic.sizes[queue_id] += size
-            if message_sizes is None:
-                number = bisect_left(stat.MESSAGE_SIZE_BYTES, size / max(1, messages))
-                send_topic.message_sizes[number] += messages
-                return
-            for number, count in enumerate(message_sizes):
-                send_topic.message_sizes[number] += count
 
     def count(self) -> None:
         """Add the counts of all topics to the statistics; a deleted topic has none any more."""

@@ -123,6 +123,7 @@ def delete_topic(node: BrokerContext, topic: str) -> None:
     node.pop.drop_topic(topic)
     node.store.delete_topic(topic)
     node.stats.forget(topic)
+    node.transactions.topics.forget(topic)
     node.pop.driver.counts.forget(topic)
     if node.timer is not None:
         node.timer.driver.counts.forget(topic)

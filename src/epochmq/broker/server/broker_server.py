@@ -360,7 +360,7 @@ class Broker:
         node.pending_writes.tick(now)
         sink.pops.tick(now)
         node.announce()
-        sink.stage.send_topics.count()
+        sink.stage.count_sent()
         node.stats.tick(now, wall)
         if node.serving.rights.changes:
             node.create_first_users()

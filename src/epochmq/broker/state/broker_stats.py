@@ -27,8 +27,6 @@ QUEUE_GET_NUMS = "QUEUE_GET_NUMS"
 QUEUE_GET_SIZE = "QUEUE_GET_SIZE"
 SNDBCK_PUT_NUMS = "SNDBCK_PUT_NUMS"
 DLQ_PUT_NUMS = "DLQ_PUT_NUMS"
-COMMIT_NUMS = "COMMIT_NUMS"
-ROLLBACK_NUMS = "ROLLBACK_NUMS"
 BROKER_PUT_NUMS = "BROKER_PUT_NUMS"
 BROKER_GET_NUMS = "BROKER_GET_NUMS"
 
@@ -209,8 +207,6 @@ class PutTimes:
 
 MESSAGE_SIZE_BYTES = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
 """Bounds of the classes of message sizes: RocketMQ's."""
-FINISH_LATENCY_S = (5, 60, 600, 3_600, 43_200, 86_400)
-"""Bounds of the classes of the age of transactions when they are committed: RocketMQ's."""
 
 SLICE_ITEMS = 500
 """Items sampled in one tick, well under a millisecond."""
@@ -229,8 +225,6 @@ class Stats:
         self.put_times = PutTimes()
         self.message_sizes: HistogramTable[str] = HistogramTable(MESSAGE_SIZE_BYTES, TOPICS_MAX)
         """Bytes of the records of sent messages, by topic."""
-        self.finish_latency: HistogramTable[str] = HistogramTable(FINISH_LATENCY_S, TOPICS_MAX)
-        """From the birth of a transaction to its commit (s), by topic."""
         self.put_bytes = Meter()
         self.get_found = Meter()
         """Messages handed to consumers."""
@@ -335,7 +329,6 @@ class Stats:
         for queue in [key for key in self._reads if part in (key[0], key[2])]:
             del self._reads[queue]
         self.message_sizes.forget(lambda topic: topic == part)
-        self.finish_latency.forget(lambda topic: topic == part)
         for name, items in self._items.items():
             if name not in (BROKER_PUT_NUMS, BROKER_GET_NUMS):
                 gone = [key for key in items if part in key.split("@")]

@@ -62,44 +62,53 @@ class CreateKind(NamedTuple):
 
 
 class RequestTimes:
-    """Counts the answers of one broker by kind and time; `now_ms` returns the monotonic time."""
+    """Counts the answers of one broker by kind and time; `now_ms` returns the monotonic time.
+
+    Every request comes by here, so that a known kind costs one look into a table.
+    """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
-        self._table: HistogramTable[RequestKind] = HistogramTable(RPC_LATENCY_MS, KEYS_MAX)
+        self._table: dict[tuple[int, int, bool, bool], Histogram] = {}
+        """By the fields of `RequestKind`."""
         self.creations: HistogramTable[CreateKind] = HistogramTable(CREATE_MS, KEYS_MAX)
         """How long it took to create or change topics and groups (ms), up to the answer."""
 
     def answered(self, request: Command, answer_code: int) -> None:
         """Count the answer to a request that has a time of arrival."""
-        code = request.code if request.code in _KNOWN else _UNKNOWN
-        self.count(code, answer_code, request.arrived_ms, 1, request.was_held, request.is_oneway)
-        if code in _CREATE_CODES:
+        took_ms = self._now_ms() - request.arrived_ms
+        key = request.code, answer_code, request.was_held, request.is_oneway
+        (self._table.get(key) or self._add(key)).observe(took_ms)
+        if request.code in _CREATE_CODES:
             kind = CreateKind(
-                code == RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+                request.code == RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
                 _is_system(request),
                 answer_code == ResponseCode.SUCCESS,
             )
-            took_ms = max(0, self._now_ms() - request.arrived_ms)
             self.creations.get(kind).observe(took_ms)
 
     def count(
-        self,
-        code: int,
-        answer_code: int,
-        arrived_ms: int,
-        times: int,
-        was_held: bool = False,
-        oneway: bool = False,
+        self, code: int, answer_code: int, arrived_ms: int, times: int = 1, was_held: bool = False
     ) -> None:
         """Count `times` answers to requests that arrived together, at monotonic `arrived_ms`."""
-        took_ms = max(0, self._now_ms() - arrived_ms)
-        kind = RequestKind(code, int(answer_code), was_held, oneway)
-        self._table.get(kind).observe(took_ms, times)
+        key = code, answer_code, was_held, False
+        histogram = self._table.get(key) or self._add(key)
+        histogram.observe(self._now_ms() - arrived_ms, times)
 
     def items(self) -> list[tuple[RequestKind, Histogram]]:
         """Return the times of all kinds (ms)."""
-        return self._table.items()
+        return [(RequestKind(*key), each) for key, each in self._table.items()]
+
+    def _add(self, key: tuple[int, int, bool, bool]) -> Histogram:
+        """Return the histogram of a kind that has none, or that of unknown requests."""
+        if key[0] not in _KNOWN:
+            key = _UNKNOWN, key[1], key[2], key[3]
+        histogram = self._table.get(key)
+        if histogram is None:
+            histogram = Histogram(RPC_LATENCY_MS)
+            if len(self._table) < KEYS_MAX:
+                self._table[key] = histogram
+        return histogram
 
 
 def _is_system(request: Command) -> bool:

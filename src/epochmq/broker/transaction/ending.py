@@ -189,7 +189,7 @@ class TransactionEndings:
         if not end.commits:
             context.done(half, now, committed=False)
             self.counts["rolled_back"] += 1
-            context.count_end(half, committed=False)
+            half.counts.rolled_back += 1
             self._when_named(end, half, now)
             return
         draft = real(message)
@@ -291,7 +291,7 @@ class TransactionEndings:
         if outcome is WriteOutcome.STORED:
             self._context.done(half, now, committed=True)
             self.counts["committed"] += 1
-            self._context.count_end(half, committed=True)
+            half.counts.commit(self._context.node.clock.wall_ms() - half.born_wall_ms)
             end.answer(Reply())
             return
         core.again(half)
@@ -424,15 +424,16 @@ class BatchEnds:
     def _put(
         self, remade: Remade, halves: list[Half], named: list[Ended], ends: StagedEnds, wall: int
     ) -> None:
-        context, counts = self._context, self._ending.counts
-        clock = context.node.clock
+        core, counts = self._context.core, self._ending.counts
+        clock = self._context.node.clock
 
         def settled(number: int, outcome: WriteOutcome) -> None:
             now = clock.now_ms()
             if outcome is WriteOutcome.STORED:
-                context.core.done(halves[number], now, committed=True)
+                half = halves[number]
+                core.done(half, now, committed=True)
                 counts["committed"] += 1
-                context.count_end(halves[number], committed=True)
+                half.counts.commit(wall - half.born_wall_ms)
             else:
                 end = EndRequest(_fields(ends, named[number]), nobody, False, now)
                 self._ending.written(halves[number], end, outcome, now)

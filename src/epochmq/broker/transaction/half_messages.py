@@ -9,7 +9,6 @@ the log offset of its half message in the record's `preparedTransactionOffset`.
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from sys import intern
 from typing import Protocol
 
 import msgspec
@@ -21,6 +20,7 @@ from epochmq.base.unbounded import FOREVER
 from epochmq.broker.consume.consumer_offsets import TRANSACTIONS
 from epochmq.broker.delay.delayed import index_keys
 from epochmq.broker.transaction.open_transactions import Half
+from epochmq.broker.transaction.transaction_counts import TopicTransactions, TransactionCounts
 from epochmq.model import property_names as names
 from epochmq.model import record
 from epochmq.model.host import pack
@@ -64,6 +64,8 @@ _ORIGIN = names.TRAN_PREPARED_QUEUE_OFFSET.encode()
 _IMMUNITY = names.CHECK_IMMUNITY_TIME_IN_SECONDS.encode()
 _GROUP = names.PGROUP.encode()
 _REAL_TOPIC = names.REAL_TOPIC.encode()
+_NOT_COUNTED = TopicTransactions()
+"""For half messages that are only looked at."""
 _CHECKS = names.TRANSACTION_CHECK_TIMES.encode()
 _UNIQ_KEY = names.UNIQ_KEY.encode()
 _TRAN_MSG = b"\x02%b\x01true\x02" % names.TRAN_MSG.encode()
@@ -131,8 +133,11 @@ def _encode_without_reserved(draft: Draft, group: str) -> bytes:
     return encode_loosely(properties).encode()
 
 
-def read_half(raw: Buffer) -> Half:
-    """Decode the record `raw` of a half message into the fields that `Transactions` keeps."""
+def read_half(raw: Buffer, topics: TransactionCounts | None = None) -> Half:
+    """Decode the record `raw` of a half message into the fields that `Transactions` keeps.
+
+    It gets the counts of its topic from `topics`.
+    """
     size, _, queue_offset, offset, *_, properties = record.fields_at(raw, 0)
     first = _number(_found(properties, _ORIGIN))
     seconds = _number(_found(properties, _IMMUNITY))
@@ -143,10 +148,11 @@ def read_half(raw: Buffer) -> Half:
         origin=first if 0 <= first < queue_offset else queue_offset,
         group=_found(properties, _GROUP),
         born_wall_ms=record.born_time_at(raw, 0),
-        topic=intern(_found(properties, _REAL_TOPIC)),
         immunity_ms=-1 if seconds < 0 else seconds * 1000,
         checks=max(0, _number(_found(properties, _CHECKS))),
-    )
+        counts=(_NOT_COUNTED if topics is None
+                else topics.of_topic(find(properties, _REAL_TOPIC) or b"")),
+    )  # fmt: skip
 
 
 def identity(raw: Buffer) -> str:

@@ -33,6 +33,7 @@ import msgspec
 
 from epochmq.base import limits
 from epochmq.base.errors import check
+from epochmq.broker.transaction.transaction_counts import TopicTransactions, TransactionCounts
 
 LOOKS_MAX = 64
 """Limit of the half messages that one call of `looks` returns."""
@@ -76,8 +77,6 @@ class Half(msgspec.Struct, gc=False):
     origin: int
     group: str
     born_wall_ms: int
-    topic: str = ""
-    """Topic of the real message; empty if the record names none."""
     immunity_ms: int = -1
     """Time (ms) without check back that the producer asked for; -1: not set."""
     checks: int = 0
@@ -87,6 +86,8 @@ class Half(msgspec.Struct, gc=False):
     """When DONE: whether the real message was written."""
     named: bool = False
     """When DONE: whether its op message is stored."""
+    counts: TopicTransactions = msgspec.field(default_factory=TopicTransactions)
+    """The counts of the topic of its real message."""
 
 
 class ReadHalfMessages(NamedTuple):
@@ -123,6 +124,7 @@ class Transactions:
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
+        self.topics = TransactionCounts()
         self.ready = False
         self._rounds = 0
         self.begin(0, OpProgress(0, 0), 0)
@@ -154,8 +156,7 @@ class Transactions:
         self._ops_from = progress.ops
         self.busy_count = 0
         """Number of half messages that are BUSY."""
-        self.open_by_topic: dict[str, int] = {}
-        """Number of half messages that are not DONE, by topic of the real message; above 0."""
+        self.topics.begin()
 
     # Records of the queues -------------------------------------------------------------------
 
@@ -210,7 +211,7 @@ class Transactions:
             return
         half.doubted = at < self._doubt_to
         self._window[at] = half
-        self._count_open(half, 1)
+        half.counts.open += 1
         self._order.append(at)
         if half.origin != at:
             self._newest[half.origin] = at
@@ -244,18 +245,11 @@ class Transactions:
     def _drop(self, at: int) -> None:
         half = self._window.pop(at)
         if half.state is not HalfMessageState.DONE:
-            self._count_open(half, -1)
+            half.counts.open -= 1
         if self._newest.get(half.origin) == at:
             del self._newest[half.origin]
         while self._order and self._order[0] not in self._window:
             self._order.popleft()
-
-    def _count_open(self, half: Half, step: int) -> None:
-        count = self.open_by_topic.get(half.topic, 0) + step
-        if count:
-            self.open_by_topic[half.topic] = count
-        else:
-            del self.open_by_topic[half.topic]
 
     # Ending ----------------------------------------------------------------------------------
 
@@ -286,7 +280,7 @@ class Transactions:
         """
         check(half.state is not HalfMessageState.DONE, "transactions: each ends once")
         self.busy_count -= half.state is HalfMessageState.BUSY
-        self._count_open(half, -1)
+        half.counts.open -= 1
         half.state = HalfMessageState.DONE
         half.committed = committed
         self._unwritten.append(half.queue_offset)

@@ -11,8 +11,6 @@ from epochmq.broker.consume.ended_transactions import EndedMark
 from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origin, WriteOutcome
 from epochmq.broker.serving.group_position import GroupPosition
 from epochmq.broker.serving.serving_state import Serving
-from epochmq.broker.state import broker_stats as counted
-from epochmq.broker.state.broker_stats import Stats
 from epochmq.broker.transaction.half_messages import (
     GROUP,
     identity,
@@ -51,7 +49,6 @@ class TransactionBroker(Protocol):
     producers: ProducerManager
     group_position: GroupPosition
     serving: Serving
-    stats: Stats
     store_host: bytes
 
     @property
@@ -147,15 +144,6 @@ class TransactionContext:
         if raw is not None:
             mark = EndedMark(half.queue_offset, identity(raw))
             self.node.offsets.note_ended(half.origin, mark)
-
-    def count_end(self, half: Half, *, committed: bool) -> None:
-        """Count a transaction that its producer ended."""
-        stats = self.node.stats
-        name = counted.COMMIT_NUMS if committed else counted.ROLLBACK_NUMS
-        stats.add(name, half.topic, 1)
-        if committed:
-            age_ms = max(0, self.node.clock.wall_ms() - half.born_wall_ms)
-            stats.finish_latency.get(half.topic).observe(age_ms // 1000)
 
     def may_end(self, half: Half, now: int) -> bool:
         """Return whether the transaction may end now; always True at a regular master.
@@ -270,7 +258,7 @@ class Reading:
         core = self._context.core
         found = self._context.node.store.read_queue(HALF_TOPIC, 0, core.seen, HALVES, BYTES)
         for raw in records_of(found):
-            half = read_half(raw)
+            half = read_half(raw, core.topics)
             core.took_half(half, ended=self._context.is_ended(half, raw))
         core.passed(min(found.next_offset, max(found.max_offset, 0)))
         return _more(found)

@@ -19,6 +19,7 @@ from epochmq.broker.transaction.transaction_context import (
     TransactionContext,
     terms_of,
 )
+from epochmq.broker.transaction.transaction_counts import TransactionCounts
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from epochmq.store.native_send import StagedEnds
 from epochmq.wire.headers.fast_headers import AnyEnd
@@ -198,9 +199,10 @@ class TransactionService:
         if kept.halves >= context.ended_to:
             self._node.offsets.forget_ended()
 
-    def open_by_topic(self) -> dict[str, int]:
-        """Return the number of transactions that are not ended, by topic."""
-        return dict(self._context.core.open_by_topic)
+    @property
+    def topics(self) -> TransactionCounts:
+        """The counts by topic."""
+        return self._context.core.topics
 
     def statistics(self) -> dict[str, int]:
         return {**self._context.core.statistics(), **self.ending.counts, **self.asking.counts}
