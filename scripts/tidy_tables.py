@@ -13,13 +13,18 @@ LAYERS = {
     **dict.fromkeys(("nameserver", "controller", "broker", "relay", "client"), 4),
     **dict.fromkeys(("observe", "tables"), 5),
     "spark": 6,
+    "testing": 6,  # runs servers and clients in the process of a test
     "admin": 7,  # the command line reaches everything, jobs on Spark too
 }
 TOP = {name for name, layer in LAYERS.items() if layer >= 5}
 OUTSIDERS = {"sim", "chaos", "tests", "bench", "scripts", EXAMPLES}
-ROOT_MODULES = {PACKAGE, f"{PACKAGE}.__main__"}
+ROOT_MODULES = {PACKAGE, f"{PACKAGE}.__main__", f"{PACKAGE}.errors"}
 """The version, which every layer may read, and the start of the command line."""
-ENTRY_POINTS = {f"{PACKAGE}.admin.cli", f"{PACKAGE}.__main__"}
+ENTRY_POINTS = {
+    f"{PACKAGE}.admin.cli",
+    f"{PACKAGE}.__main__",
+    f"{PACKAGE}.testing.pytest_plugin",
+}
 # Files that may await. Of some packages the whole: see check_colour.
 SHELLS = {
     "base/task_set.py",
@@ -155,7 +160,7 @@ WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 SHARED = {"PopConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"}
 """Classes of `client/sync` that are named as those of `client/aio`, so that a program changes its
 import only."""
-SHARED_MODULES = {"__init__", "__main__", "options"}
+SHARED_MODULES = {"__init__", "__main__", "options", "errors"}
 CITED = re.compile(r"`([\w/.]+\.py)(?:::\w+)?`")
 CITED_PAGE = re.compile(r"(?<![\w./:-])((?:[\w-]+/)*[\w-]+\.md)\b")
 CITED_EXAMPLES = {"app.py", "inv_XX.py"}

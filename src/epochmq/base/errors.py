@@ -4,9 +4,28 @@ Each error text says what happened, why, and what to do next. The services print
 users see no traceback.
 """
 
+from enum import Enum
+
+
+class Outcome(Enum):
+    """What is known about the request of a call that raised an error."""
+
+    NOT_DONE = "not done"
+    """The request had no effect."""
+    UNKNOWN = "unknown"
+    """The request may have had its effect, or may have it yet: its answer was lost."""
+
 
 class EpochError(Exception):
-    """Base class of all errors that EpochMQ raises on purpose."""
+    """Base class of all errors that EpochMQ raises on purpose.
+
+    Attributes:
+        retriable: whether the same call may succeed later, without a change of its arguments.
+        outcome: whether the request had no effect, or may have had one.
+    """
+
+    retriable: bool = False
+    outcome: Outcome = Outcome.NOT_DONE
 
 
 class OurBug(EpochError):
@@ -23,13 +42,26 @@ class HeaderError(PeerError):
     """
 
 
-class Refused(EpochError):
-    """A request is refused; `code` and `remark` are those of the answer."""
+SYSTEM_BUSY, SLAVE_NOT_AVAILABLE, SERVICE_NOT_AVAILABLE, GO_AWAY = 2, 11, 14, 1500
+"""Response codes of servers that are busy, or not in charge now (wire/codes.py)."""
+_RETRIABLE = frozenset({SYSTEM_BUSY, SLAVE_NOT_AVAILABLE, SERVICE_NOT_AVAILABLE, GO_AWAY})
 
-    def __init__(self, code: int, remark: str) -> None:
+
+class Refused(EpochError):
+    """A request is refused; `code` and `remark` are those of the answer.
+
+    `outcome` is UNKNOWN for a broker that lost its right to acknowledge what it had stored
+    (SERVICE_NOT_AVAILABLE), unless the caller knows better.
+    """
+
+    def __init__(self, code: int, remark: str, outcome: Outcome | None = None) -> None:
         super().__init__(remark)
         self.code = code
         self.remark = remark
+        self.retriable = code in _RETRIABLE
+        if outcome is None and code == SERVICE_NOT_AVAILABLE:
+            outcome = Outcome.UNKNOWN
+        self.outcome = outcome or Outcome.NOT_DONE
 
 
 class UsageError(EpochError):
@@ -87,7 +119,16 @@ class PortInUse(EnvironmentFault):
 
 
 class NotReachable(EnvironmentFault):
-    """A peer cannot be reached or did not answer in time; exit code 3 of the command line."""
+    """A peer cannot be reached or did not answer in time; exit code 3 of the command line.
+
+    `outcome` is UNKNOWN if a request was sent and its answer did not arrive.
+    """
+
+    retriable = True
+
+    def __init__(self, text: str, outcome: Outcome = Outcome.NOT_DONE) -> None:
+        super().__init__(text)
+        self.outcome = outcome
 
 
 class NotFound(EpochError):

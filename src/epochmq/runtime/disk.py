@@ -224,7 +224,7 @@ class RealDisk:
         full = self._full(path)
         try:
             if create_size is None:
-                return RealFile(full, os.open(full, os.O_RDWR | os.O_CLOEXEC))
+                return self.opened(full, os.open(full, os.O_RDWR | os.O_CLOEXEC))
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             try:
                 fd = os.open(full, flags, 0o644)
@@ -233,12 +233,16 @@ class RealDisk:
                 fd = os.open(full, flags, 0o644)
             try:
                 os.ftruncate(fd, create_size)
-                return RealFile(full, fd)
+                return self.opened(full, fd)
             except OSError:
                 os.close(fd)
                 raise
         except OSError as error:
             raise _failure(error, full, "cannot open") from error
+
+    def opened(self, path: str, fd: int) -> RealFile:
+        """Return the file of an open descriptor."""
+        return RealFile(path, fd)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._full(path))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, Generic, TypeVar
 
 from epochmq.base import limits
-from epochmq.base.errors import NotReachable, Refused
+from epochmq.base.errors import NotReachable, Outcome, Refused
 from epochmq.model.host import BadAddress, parse_addr
 from epochmq.runtime.address_map import NO_MAP, AddressMap, mapped
 from epochmq.runtime.bounds import Budget
@@ -75,7 +75,7 @@ class SharedCalls(Generic[K, R]):
 
 
 def _stopped() -> NotReachable:
-    return NotReachable("closed while the call was under way")
+    return NotReachable("closed while the call was under way", Outcome.UNKNOWN)
 
 
 def _copy(error: BaseException) -> BaseException:
@@ -192,15 +192,18 @@ class Peer:
                 future.set_result(answer)
 
         left_ms = max(1, int((deadline - loop.time()) * 1000))
+        outcome = Outcome.NOT_DONE if self.session.closed else Outcome.UNKNOWN
         self.session.request(command, left_ms, on_answer)
         answer = await future
         if answer is not None:
             return answer
         if self.session.closed:
-            raise NotReachable(f"{self.addr} closed the connection before it answered")
+            raise NotReachable(f"{self.addr} closed the connection before it answered", outcome)
         if self._connection.heard_ms <= started_ms:
             self.close(f"no answer within {timeout_ms} ms, and nothing else heard")
-        raise NotReachable(f"{self.addr} did not answer request {command.code} in {timeout_ms} ms")
+        raise NotReachable(
+            f"{self.addr} did not answer request {command.code} in {timeout_ms} ms", outcome
+        )
 
     async def oneway(self, command: Command, timeout_ms: int = CONNECT_TIMEOUT_MS) -> None:
         """Send a one-way request; waits only while too many bytes are unsent.
@@ -220,6 +223,9 @@ class Peer:
         left_ms = max(1, int((deadline - asyncio.get_running_loop().time()) * 1000))
         try:
             answer = await self.invoke(signer.ask_challenge(), left_ms)
+        except NotReachable as error:
+            self.close("the connection could not be used")
+            raise NotReachable(str(error)) from None  # the caller's request was not sent
         except BaseException:
             self.close("the connection could not be used")
             raise

@@ -112,3 +112,13 @@ async def test_a_send_waits_while_no_broker_of_a_known_topic_is_registered() -> 
             sending = asyncio.create_task(producer.send(Message("t", b"two")))
             await asyncio.to_thread(cluster.start_broker)
             assert (await sending).status is SendStatus.SEND_OK
+
+
+async def test_it_can_be_started_and_closed_without_a_block(namesrv: str, topic: str) -> None:
+    producer = Producer(namesrv, "p")
+    await producer.start()
+    await producer.start()
+    assert (await producer.send(Message(topic, b"x"))).status is SendStatus.SEND_OK
+    await producer.close()
+    with pytest.raises(UsageError, match="closed"):
+        await producer.start()

@@ -9,12 +9,21 @@ from dataclasses import replace
 from typing import Literal, Self
 
 from epochmq.auth.credentials import Credentials
-from epochmq.base.errors import EpochError, NotFound, NotReachable, PeerError, Refused, UsageError
+from epochmq.base.errors import (
+    EpochError,
+    NotFound,
+    NotReachable,
+    Outcome,
+    PeerError,
+    Refused,
+    UsageError,
+)
 from epochmq.base.limits import CLIENT_IN_FLIGHT_BYTES_MAX
 from epochmq.client.aio.hooks import ClientHook, Hooks, MessageKind, SendCall
 from epochmq.client.aio.in_flight import Deadline, InFlight, LoopTime
 from epochmq.client.aio.instance import NEW_TOPIC_QUEUES, Closing, Instance
 from epochmq.client.aio.name_servers import checked
+from epochmq.client.aio.send_problems import NoRouteInTime, explained, more_telling, worse
 from epochmq.client.core.outgoing import (
     COMPRESS_OVER_BYTES,
     Outgoing,
@@ -130,15 +139,34 @@ class Producer(Closing):
         self._loop_time = LoopTime(self.instance.clock.now_ms)
         self._in_flight = InFlight(max_in_flight, CLIENT_IN_FLIGHT_BYTES_MAX)
         self._hooks = Hooks(hooks)
+        self._started = False
 
-    async def __aenter__(self) -> Self:
+    async def start(self) -> None:
+        """Open the producer, for a program that cannot use `async with`; `close` ends it.
+
+        A second call does nothing.
+
+        Raises:
+            UsageError: this client is closed or belongs to another event loop or process.
+        """
+        self.instance.check_usable()
+        if self._started:
+            return
+        self._started = True
         await self.instance.start()
         try:
             await self._hooks.open(self.instance)
+            self.instance.spawn(self._watch_silence(), "silent masters")
+            await self._prepare_start()
         except BaseException:
             await self.close()
             raise
-        self.instance.spawn(self._watch_silence(), "silent masters")
+
+    async def _prepare_start(self) -> None:
+        """Do what a subclass needs before the first send."""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
         return self
 
     async def _close(self) -> None:
@@ -164,8 +192,10 @@ class Producer(Closing):
             Where the message is stored, and how safely.
 
         Raises:
-            NotReachable: no broker stored the message in time; it may be stored nevertheless.
+            NotReachable: no broker stored the message in time. If the error's `outcome` is UNKNOWN,
+                it may be stored nevertheless.
             Refused: a broker refused the message for good, or still refused it at the last try.
+                `outcome` is as for NotReachable.
             NotFound: the topic does not exist and no broker creates topics.
             UsageError: the message cannot be sent, or this client is closed or belongs to another
                 event loop or process.
@@ -319,7 +349,7 @@ class Producer(Closing):
                 try:
                     return await self._writable_queues(topic, deadline)
                 except NotReachable as error:
-                    problem = _more_telling(problem, error)
+                    problem = more_telling(problem, error)
                     self.instance.routes.expire(topic, began)
                     if not await self._wait_before_retry(attempt, deadline):
                         raise problem from None
@@ -340,7 +370,7 @@ class Producer(Closing):
                 raise NotReachable(f"no broker of topic {topic} is registered now") from None
             except TimeoutError:
                 servers = ", ".join(instance.name_servers.addresses)
-                raise _NoRouteInTime(
+                raise NoRouteInTime(
                     f"the brokers of topic {topic} are not known in time (asked: {servers})"
                 ) from None
         queues = instance.routes.publish(topic)
@@ -448,6 +478,7 @@ class Producer(Closing):
         clock = self.instance.clock
         avoid: str | None = None
         problem: EpochError | None = None
+        outcome = Outcome.NOT_DONE
         refused = 0
         for attempt in itertools.count(1):
             began = clock.now_ms()
@@ -462,26 +493,30 @@ class Producer(Closing):
                 if result.status is SendStatus.SEND_OK or not self.retry_when_not_store_ok:
                     return result
                 problem = NotReachable(f"stored as {result.status.value} only")
+                outcome = Outcome.UNKNOWN
                 refused += 1
             except NotReachable as error:
                 if self.instance.is_closed:
                     raise NotReachable(
                         f"the client was closed while message {outgoing.uniq_id} was sent: it may"
-                        " be stored or not"
+                        " be stored or not",
+                        Outcome.UNKNOWN,
                     ) from error
-                problem = _more_telling(problem, error)
+                outcome = worse(outcome, error)
+                problem = more_telling(problem, error)
                 self.instance.routes.expire(outgoing.topic, began)
             except Refused as error:
+                outcome = worse(outcome, error)
                 verdict = judge(error.code)
                 if verdict is SendVerdict.RAISE:
-                    raise
+                    raise Refused(error.code, error.remark, outcome) from None
                 problem = error
                 if verdict is SendVerdict.ELSEWHERE:
                     self.instance.routes.expire(outgoing.topic, began)
                 else:
                     refused += 1
             if refused > self.retries or not await self._wait_before_retry(attempt, deadline):
-                raise _explained(problem, deadline)
+                raise explained(problem, deadline, outcome)
         raise AssertionError("unreachable")
 
     async def _try(
@@ -555,28 +590,3 @@ def _kind_of(message: Message, key: str | None) -> MessageKind:
     if message.is_delayed:
         return MessageKind.DELAYED
     return MessageKind.NORMAL if key is None else MessageKind.ORDERED
-
-
-class _NoRouteInTime(NotReachable):
-    """The timeout ended before the name servers answered."""
-
-
-def _more_telling(before: EpochError | None, error: EpochError) -> EpochError:
-    """Choose which problem of two tries is raised.
-
-    The last try may fail only because the time is over. Then the problem of an earlier try explains
-    more.
-    """
-    return before if before is not None and isinstance(error, _NoRouteInTime) else error
-
-
-def _explained(problem: Exception, deadline: Deadline) -> Exception:
-    """Return `problem`, with a note if this process blocked its event loop for half of
-    the timeout.
-    """
-    stalled_ms = deadline.stalled_ms()
-    if not isinstance(problem, NotReachable) or 2 * stalled_ms < deadline.timeout_ms:
-        return problem
-    return NotReachable(
-        f"{problem}; this process kept its event loop from running for {stalled_ms} ms of that time"
-    )

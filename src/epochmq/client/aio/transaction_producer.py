@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
@@ -156,12 +156,10 @@ class TransactionProducer(Producer):
         self._halves: OrderedDict[str, tuple[str, int]] = OrderedDict()
         self.instance.handlers[RequestCode.CHECK_TRANSACTION_STATE] = self._on_check
 
-    async def __aenter__(self) -> Self:
-        await super().__aenter__()
+    async def _prepare_start(self) -> None:
         for topic in self._topics:
             await self.queues(topic)
         self.instance.spawn(self._follow_masters(), "masters that may ask")
-        return self
 
     async def _follow_masters(self) -> None:
         """Send heartbeats to new masters, also when the producer sends no messages."""

@@ -21,6 +21,7 @@ class Producer(Facade[aio.Producer]):
 
     _made = built(aio.Producer)
     __init__ = _made
+    start = waits(aio.Producer.start)
     send = waits(aio.Producer.send)
     send_ordered = waits(aio.Producer.send_ordered)
     send_oneway = waits(aio.Producer.send_oneway)
@@ -56,6 +57,7 @@ class TransactionProducer(Facade[aio.TransactionProducer]):
 
     _made = built(aio.TransactionProducer, _listen_in_threads)
     __init__ = _made
+    start = waits(aio.TransactionProducer.start)
     send = waits(aio.TransactionProducer.send)
     send_ordered = waits(aio.TransactionProducer.send_ordered)
     send_oneway = waits(aio.TransactionProducer.send_oneway)
