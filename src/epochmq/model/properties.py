@@ -69,9 +69,16 @@ def find(raw: bytes, name: bytes) -> bytes | None:
     """Return the value of `name` in encoded properties, as `decode` would find it,
     without a dict.
     """
-    if not name:
-        return None
-    needle = b"\x02" + name + b"\x01"
+    return find_by(raw, needle_of(name)) if name else None
+
+
+def needle_of(name: bytes) -> bytes:
+    """Return what `find_by` searches for a property; for names that are searched often."""
+    return b"\x02" + name + b"\x01"
+
+
+def find_by(raw: bytes, needle: bytes) -> bytes | None:
+    """Return the value of a property, as `find` does, by what `needle_of` returned for its name."""
     at = raw.rfind(needle)
     while at >= 0:
         value = _value(raw, at + len(needle))

@@ -16,7 +16,6 @@ from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.produce.send_answers import SendAnswers, Ticket
 from epochmq.broker.produce.send_topics import SendTopic, SendTopics
 from epochmq.broker.serving.acknowledgement import failure
-from epochmq.broker.state.request_times import RequestTimes
 from epochmq.model.names import HALF_TOPIC, REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.record import TRAILING_BLANK_BYTES
 from epochmq.native.library import Library
@@ -44,6 +43,8 @@ class RunAnswers(NamedTuple):
     """Number of messages that they answer."""
     arrived_ms: int
     """When the messages arrived (monotonic time)."""
+    stored_ms: int
+    """When the messages were in the log (monotonic time)."""
 
 
 class RunStage:
@@ -78,6 +79,7 @@ class RunStage:
         """The sessions whose frames were staged, one entry per read."""
         self.cleared = send_topics.cleared
         """Value of `SendTopics.cleared` that the native code knows."""
+        self._times = node.request_times.histogram(SEND_CODE, ResponseCode.SUCCESS)
         self._known: set[str] = set()
         self.data = memoryview(b"")
         self.address = 0
@@ -168,16 +170,17 @@ class RunStage:
 
         Returns the answers and the last position; None when they must be appended as `drafts`.
         """
-        run, node = self._run, self._node
+        run, node, count = self._run, self._node, self._run.count
         start = node.store.pointers.appended
         begun = node.clock.now_ms()
         if not node.store.append_run(run, node.clock.wall_ms()):
             return None
         self._count()
-        node.stats.put.total += run.count
-        node.stats.put_times.add(node.clock.now_ms() - begun, run.count)
+        node.stats.put.total += count
+        stored_ms = node.clock.now_ms()
+        node.stats.put_times.add(stored_ms - begun, count)
         by_read = list(zip(self.reads, run.answers(), strict=True))
-        answers = RunAnswers(by_read, run.count, now)
+        answers = RunAnswers(by_read, count, now, stored_ms)
         last = Appended(start, run.size, 0, 0)
         self.clear()
         return answers, last
@@ -226,17 +229,20 @@ class RunStage:
         self._run.clear()
         self.reads = []
 
-
-def settle(answers: RunAnswers, code: int, times: RequestTimes) -> None:
-    """Send answers with `code`; their bytes were encoded for SUCCESS."""
-    if code == ResponseCode.SUCCESS:
-        times.count(SEND_CODE, code, answers.arrived_ms, answers.messages)
-    for session, data in answers.by_read:
-        if not data:
-            continue  # the read had only END_TRANSACTION requests
+    def settle(self, answers: RunAnswers, code: int, now: int) -> None:
+        """Send answers with `code`, at monotonic `now`; their bytes were encoded for SUCCESS."""
         if code == ResponseCode.SUCCESS:
-            session.send(data)
-            continue
+            self._times.observe(now - answers.arrived_ms, answers.messages)
+            for session, data in answers.by_read:
+                if data:  # else the read had only END_TRANSACTION requests
+                    session.send(data)
+        else:
+            _fail(answers, code)
+
+
+def _fail(answers: RunAnswers, code: int) -> None:
+    """Answer with `code` instead."""
+    for session, data in answers.by_read:
         for frame in FrameReader(ANSWER_HEADER_BYTES_MAX).feed(data):
             made = decode(frame.header, frame.binary)
             header = decode_header(SendResponseHeader, made.ext)

@@ -25,7 +25,7 @@ from epochmq.broker.produce.send_properties import (
     Parsed,
     read,
 )
-from epochmq.broker.produce.send_run import RunStage, settle
+from epochmq.broker.produce.send_run import RunStage
 from epochmq.broker.produce.send_sink import Repeats, SinkGate, answer_repeat, appended_at, furthest
 from epochmq.broker.produce.send_special import special_draft
 from epochmq.broker.produce.send_topics import AnySendHeader, SendTopic, SendTopics, invalid_code
@@ -390,11 +390,11 @@ class SendStage:
             self._drafts, self._tickets = drafts + self._drafts, tickets + self._tickets
             return
         answers, last = done
-        times = self.node.request_times
         if self.waits:
-            self.park(last, now, lambda code: settle(answers, code, times))
+            now_ms = self.node.clock.now_ms
+            self.park(last, now, lambda code: run.settle(answers, code, now_ms()))
         else:
-            settle(answers, self.at_once(), times)
+            run.settle(answers, self.at_once(), answers.stored_ms)
 
     def _answer_sends(self, tickets: list[Ticket], results: list[Result]) -> None:
         """Answer the messages; consecutive answers to one session are sent together."""

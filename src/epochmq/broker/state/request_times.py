@@ -95,6 +95,11 @@ class RequestTimes:
         histogram = self._table.get(key) or self._add(key)
         histogram.observe(self._now_ms() - arrived_ms, times)
 
+    def histogram(self, code: int, answer_code: int) -> Histogram:
+        """Return where answers to requests that do not wait for messages are counted."""
+        key = code, answer_code, False, False
+        return self._table.get(key) or self._add(key)
+
     def items(self) -> list[tuple[RequestKind, Histogram]]:
         """Return the times of all kinds (ms)."""
         return [(RequestKind(*key), each) for key, each in self._table.items()]

@@ -27,7 +27,14 @@ from epochmq.model.host import pack
 from epochmq.model.log_blocks import digest
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from epochmq.model.properties import decode, decode_bytes, encode_loosely, find
+from epochmq.model.properties import (
+    decode,
+    decode_bytes,
+    encode_loosely,
+    find,
+    find_by,
+    needle_of,
+)
 from epochmq.model.sys_flag import (
     TX_COMMIT,
     TX_NONE,
@@ -63,10 +70,12 @@ them; its broker would delay the half message, and lose it."""
 _ORIGIN = names.TRAN_PREPARED_QUEUE_OFFSET.encode()
 _IMMUNITY = names.CHECK_IMMUNITY_TIME_IN_SECONDS.encode()
 _GROUP = names.PGROUP.encode()
-_REAL_TOPIC = names.REAL_TOPIC.encode()
 _NOT_COUNTED = TopicTransactions()
 """For half messages that are only looked at."""
 _CHECKS = names.TRANSACTION_CHECK_TIMES.encode()
+_ORIGIN_NEEDLE, _IMMUNITY_NEEDLE, _CHECKS_NEEDLE, _GROUP_NEEDLE, _REAL_TOPIC_NEEDLE = map(
+    needle_of, (_ORIGIN, _IMMUNITY, _CHECKS, _GROUP, names.REAL_TOPIC.encode())
+)
 _UNIQ_KEY = names.UNIQ_KEY.encode()
 _TRAN_MSG = b"\x02%b\x01true\x02" % names.TRAN_MSG.encode()
 _UNWANTED = tuple(name.encode() for name in (*_OURS, *_LATER, names.TRANSACTION_ID))
@@ -139,19 +148,19 @@ def read_half(raw: Buffer, topics: TransactionCounts | None = None) -> Half:
     It gets the counts of its topic from `topics`.
     """
     size, _, queue_offset, offset, *_, properties = record.fields_at(raw, 0)
-    first = _number(_found(properties, _ORIGIN))
-    seconds = _number(_found(properties, _IMMUNITY))
+    first = _number(_text(properties, _ORIGIN_NEEDLE))
+    seconds = _number(_text(properties, _IMMUNITY_NEEDLE))
     return Half(
         queue_offset=queue_offset,
         offset=offset,
         size=size,
         origin=first if 0 <= first < queue_offset else queue_offset,
-        group=_found(properties, _GROUP),
+        group=_text(properties, _GROUP_NEEDLE),
         born_wall_ms=record.born_time_at(raw, 0),
         immunity_ms=-1 if seconds < 0 else seconds * 1000,
-        checks=max(0, _number(_found(properties, _CHECKS))),
+        checks=max(0, _number(_text(properties, _CHECKS_NEEDLE))),
         counts=(_NOT_COUNTED if topics is None
-                else topics.of_topic(find(properties, _REAL_TOPIC) or b"")),
+                else topics.of_topic(find_by(properties, _REAL_TOPIC_NEEDLE) or b"")),
     )  # fmt: skip
 
 
@@ -169,7 +178,11 @@ def identity(raw: Buffer) -> str:
 
 
 def _found(properties: bytes, name: bytes) -> str:
-    value = find(properties, name)
+    return _text(properties, needle_of(name))
+
+
+def _text(properties: bytes, needle: bytes) -> str:
+    value = find_by(properties, needle)
     return "" if value is None else value.decode("utf-8", "replace")
 
 

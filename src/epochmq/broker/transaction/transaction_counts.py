@@ -10,20 +10,23 @@ FINISH_LATENCY_S = (5, 60, 600, 3_600, 43_200, 86_400)
 class TopicTransactions:
     """The transactions of one topic."""
 
-    __slots__ = ("committed", "latency", "open", "rolled_back")
+    __slots__ = ("latency", "open", "rolled_back")
 
     def __init__(self) -> None:
         self.open = 0
         """Number of transactions that are not ended."""
-        self.committed = 0
         self.rolled_back = 0
         self.latency = Histogram(FINISH_LATENCY_S)
-        """From the birth of a transaction to its commit (s)."""
+        """From the birth of a transaction to its commit (s); each commit is counted here."""
+
+    @property
+    def committed(self) -> int:
+        """Number of commits."""
+        return sum(self.latency.counts)
 
     def commit(self, age_ms: int) -> None:
         """Count a commit; `age_ms` is the time since the birth of the message."""
-        self.committed += 1
-        self.latency.observe(max(0, age_ms) // 1000)
+        self.latency.observe(age_ms // 1000 if age_ms > 0 else 0)
 
 
 class TransactionCounts:
