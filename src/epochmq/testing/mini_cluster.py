@@ -66,6 +66,7 @@ _CONTROLLER: Mapping[str, str] = {
     "raftHeartbeatMillis": "30",
     "firstElectionWindowMillis": "200",
     "leaseMillis": "1000",
+    "brokerTimeoutMillis": "3000",
     "controllerBootstrap": "true",
 }
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Literal
 
 from epochmq.admin.messages.following import GROUP, Take, spans_of
 from epochmq.admin.messages.position import LAST, PositionKind, StartPosition
@@ -13,10 +14,12 @@ from epochmq.model.topic import MessageQueue
 _LOOK_S = 0.05
 
 
-def start_of(position: StartPosition) -> str | int:
+def start_of(position: StartPosition) -> Literal["first", "last"] | int:
     """Return where a group without offsets begins; raises `UsageError` for other positions."""
-    if position.kind in (PositionKind.FIRST, PositionKind.LAST):
-        return str(position.kind.value)
+    if position.kind is PositionKind.FIRST:
+        return "first"
+    if position.kind is PositionKind.LAST:
+        return "last"
     if position.kind is PositionKind.TIME:
         return position.value
     raise UsageError("with --group, --from is first, last or a time; offsets are the group's own")

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 
+from msgspec import UNSET
+
 from epochmq.base.errors import EpochError
 from epochmq.client.aio.group_member import GroupMember, Owned, restore_topic
 from epochmq.client.aio.listening import CallListener, ConsumeResult, call_listener
@@ -11,11 +13,14 @@ from epochmq.model import record
 from epochmq.model.group import is_tried_out
 from epochmq.model.message import StoredMessage
 from epochmq.model.topic import MessageQueue
+from epochmq.runtime.listener_stacks import listener_stacks
 from epochmq.wire.bodies import runtime_bodies as bodies
 from epochmq.wire.bodies.body import decode_answer, encode_body, mq_map_decode, mq_map_encode
 from epochmq.wire.bodies.offset_bodies import ConsumerStatusBody, ResetOffsetBody
 from epochmq.wire.codes import OUR_VERSION, RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
+from epochmq.wire.header import decode_header
+from epochmq.wire.headers.admin_headers import GetConsumerRunningInfoHeader
 from epochmq.wire.session import Session
 
 log = logging.getLogger(__name__)
@@ -232,6 +237,7 @@ class OperatorRequests:
 
     def _running_info(self, command: Command, session: Session) -> Reply | None:
         member = self._member
+        asked = decode_header(GetConsumerRunningInfoHeader, command.ext)
         info = bodies.ConsumerRunningInfo(
             properties={
                 bodies.PROP_CLIENT_VERSION: f"V{OUR_VERSION}",
@@ -242,6 +248,7 @@ class OperatorRequests:
             },
             subscription_set=list(member.subscriptions.values()),
             mq_table=mq_map_encode((q, _queue_info(owned)) for q, owned in member.owned.items()),
+            jstack=listener_stacks() if asked.jstackEnable else UNSET,
         )
         return Reply(body=encode_body(info))
 

@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.broker_calls import HOLD_MS, BrokerCalls, Pulled
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.listening import wants
 from epochmq.client.aio.local_offsets import LocalOffsets
+from epochmq.client.aio.pauses import Pauses
 from epochmq.client.core import consumer_state
 from epochmq.client.core.consumer_state import (
     CorruptMessage,
@@ -36,8 +38,8 @@ from epochmq.wire.session import Session
 
 log = logging.getLogger(__name__)
 
-CLUSTERING = "CLUSTERING"
-BROADCASTING = "BROADCASTING"
+CLUSTERING: Literal["CLUSTERING"] = "CLUSTERING"
+BROADCASTING: Literal["BROADCASTING"] = "BROADCASTING"
 REBALANCE_MS = 20_000
 UNSETTLED_REBALANCE_MS = 1_000
 PERSIST_MS = 5_000
@@ -69,14 +71,15 @@ class Options:
     offsets_dir: Path
     strategy: Strategy
     max_buffered_bytes: int
+    max_buffered_messages: int
 
     def __post_init__(self) -> None:
         if self.model not in (CLUSTERING, BROADCASTING):
             raise UsageError(f"model is {self.model!r}; use {CLUSTERING} or {BROADCASTING}")
         if self.batch_size < 1 or self.pull_count < 1:
             raise UsageError("batch_size and pull_count must be 1 or more")
-        if self.max_buffered_bytes < 1:
-            raise UsageError("max_buffered_bytes must be 1 or more")
+        if self.max_buffered_bytes < 1 or self.max_buffered_messages < 1:
+            raise UsageError("max_buffered_bytes and max_buffered_messages must be 1 or more")
 
 
 @dataclass(eq=False, slots=True)
@@ -132,8 +135,9 @@ class GroupMember:
         self._noted_wall_ms: dict[str, int] = {}
         self._rebalance_now = asyncio.Event()
         self._consuming: Consuming | None = None
+        self._pauses = Pauses()
+        self._settled = asyncio.Event()
         self.is_stopping = False
-        self.is_settled = False
         if self.is_clustering:
             self.subscriptions[retry_topic(group)] = build(retry_topic(group), "*")
         instance.beat_with(self._heartbeat)
@@ -143,6 +147,15 @@ class GroupMember:
     def is_clustering(self) -> bool:
         """Whether members share the queues. In BROADCASTING each member owns all queues."""
         return self.options.model == CLUSTERING
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the last rebalance had no errors, so that this member owns its share."""
+        return self._settled.is_set()
+
+    async def wait_settled(self) -> None:
+        """Wait until this member owns its share of the queues."""
+        await self._settled.wait()
 
     @property
     def is_locking(self) -> bool:
@@ -273,6 +286,26 @@ class GroupMember:
         if offset is not None:
             self.offsets.advance(owned.queue, offset)
 
+    def assignment(self) -> tuple[MessageQueue, ...]:
+        """Return the queues of this member, without those of the retry topic."""
+        return tuple(sorted(queue for queue in self.owned if not is_retry_topic(queue.topic)))
+
+    def pause(self, queues: Iterable[MessageQueue] | None) -> None:
+        """Pull no more from `queues` until `resume`; None means all, also those of later."""
+        self._pauses.pause(queues)
+
+    def resume(self, queues: Iterable[MessageQueue] | None) -> None:
+        """Pull from `queues` again; None means all."""
+        self._pauses.resume(queues)
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Commit `offset`, drop the messages of `queue` that wait, and go on there."""
+        if queue not in self.owned:
+            raise UsageError(f"this consumer does not own {queue} now; see `assignment`")
+        if self.is_clustering:
+            await self.calls.commit(queue, offset)
+        await self.restart_at(queue, offset)
+
     async def restart_at(self, queue: MessageQueue, offset: int) -> None:
         """Drop the messages of `queue` and continue at `offset`, after an operator reset it."""
         owned = self.owned.pop(queue, None)
@@ -329,7 +362,10 @@ class GroupMember:
     async def _rebalances(self) -> None:
         while not self.is_stopping:
             self._rebalance_now.clear()
-            self.is_settled = await self.rebalance()
+            if await self.rebalance():
+                self._settled.set()
+            else:
+                self._settled.clear()
             pause_ms = REBALANCE_MS if self.is_settled else UNSETTLED_REBALANCE_MS
             try:
                 # Not wait_for: before Python 3.12 it ignores a cancellation that meets the event.
@@ -377,7 +413,8 @@ class GroupMember:
             return False
         if queue.topic not in self.subscriptions:
             return True  # the topic was unsubscribed in the meantime
-        window = ProcessQueue(self.options.max_buffered_bytes)
+        options = self.options
+        window = ProcessQueue(options.max_buffered_bytes, options.max_buffered_messages)
         owned = Owned(queue, Cursor(offset), window)
         owned.window.locked_at_ms = locked_at if ordered else None
         self.owned[queue] = owned
@@ -448,11 +485,14 @@ class GroupMember:
         if self._needs_lock(owned):
             await asyncio.sleep(consumer_state.FULL_PAUSE_MS / 1_000)
             return
+        if self._pauses.holds(owned.queue):
+            await self._pauses.wait(owned.queue)
+            return
         data = self.subscriptions[owned.queue.topic]
         pulled = await self.calls.pull(
             owned.queue,
             cursor.next_offset,
-            self.options.pull_count,
+            min(self.options.pull_count, self.options.max_buffered_messages),
             data,
             hold_ms=HOLD_MS,
             broker_id=cursor.broker_id,

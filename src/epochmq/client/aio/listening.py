@@ -6,6 +6,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import wraps
+from typing import Any
 
 from epochmq.base.errors import UsageError
 from epochmq.client.aio.hooks import ClientHook, ConsumeCall, Hooks
@@ -120,6 +122,33 @@ async def call_listener(listener: CallListener, messages: Sequence[StoredMessage
 
 def _raise(error: BaseException) -> None:
     raise error
+
+
+# Listeners in threads ------------------------------------------------------------------------
+# Plain functions that may block.
+
+
+def run_in_thread(listener: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `listener` as a function that runs in a thread, unless it is a coroutine function."""
+    if inspect.iscoroutinefunction(listener):
+        return listener
+    function = _without_stop_iteration(listener)
+    return lambda *args: asyncio.to_thread(function, *args)
+
+
+def _without_stop_iteration(listener: Callable[..., Any]) -> Callable[..., Any]:
+    """Convert StopIteration to `UsageError`: a future cannot carry StopIteration, and would never
+    end.
+    """
+
+    @wraps(listener, updated=())
+    def call_in_thread(*args: Any) -> Any:
+        try:
+            return listener(*args)
+        except StopIteration as error:
+            raise UsageError(f"the listener raised {error!r}") from error
+
+    return call_in_thread
 
 
 # Subscriptions -------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import UsageError
 from epochmq.client.aio.hooks import ClientHook
 from epochmq.client.aio.instance import Closing, Instance
-from epochmq.client.aio.listening import Listener, Sql, UserListener, subscription
+from epochmq.client.aio.listening import Listener, Sql, UserListener, run_in_thread, subscription
 from epochmq.client.aio.pop_calls import PopCalls
 from epochmq.client.aio.pop_handling import PopConcurrent, PopOrdered
 from epochmq.client.aio.pop_member import PopMember, PopOptions
@@ -100,13 +100,15 @@ class PopConsumer(Closing):
         self._listener = UserListener(group, hooks)
         self._started = False
 
-    def on_message(self, listener: Listener) -> Listener:
+    def on_message(self, listener: Listener, *, in_thread: bool | None = None) -> Listener:
         """Set the listener; can be used as a decorator.
 
         Args:
-            listener: takes a list with one message. A coroutine function, or a plain function,
-                which runs on the event loop and must not block. It returns None or SUCCESS when the
-                message is handled, and LATER to get it again. Any other value counts as LATER.
+            listener: takes a list with one message. A coroutine function or a plain function. It
+                returns None or SUCCESS when the message is handled, and LATER to get it again. Any
+                other value counts as LATER.
+            in_thread: whether a plain function runs in a thread and may block. By default it runs
+                on the event loop and must not block.
 
         Returns:
             The listener.
@@ -115,7 +117,7 @@ class PopConsumer(Closing):
             UsageError: `listener` cannot be called.
         """
         check_callable("listener", listener)
-        self._listener.function = listener
+        self._listener.function = run_in_thread(listener) if in_thread else listener
         return listener
 
     async def subscribe(self, topic: str, expression: str | Sql = "*") -> None:

@@ -1,21 +1,32 @@
 """The asyncio push consumer: passes messages to a listener and shares queues with its group."""
 
+import asyncio
 import ssl
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
+from typing import Literal
 
 from epochmq.auth.credentials import Credentials
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import NotReachable, UsageError
 from epochmq.client.aio.broker_calls import BrokerCalls
 from epochmq.client.aio.consuming import Concurrent, OperatorRequests, Ordered
 from epochmq.client.aio.group_member import CLUSTERING, GroupMember, Options
 from epochmq.client.aio.hooks import ClientHook
 from epochmq.client.aio.instance import Closing, Instance
-from epochmq.client.aio.listening import ConsumeResult, Listener, Sql, UserListener, subscription
-from epochmq.client.core.consumer_state import BYTES_MAX, StartPoint
+from epochmq.client.aio.listening import (
+    ConsumeResult,
+    Listener,
+    Sql,
+    UserListener,
+    run_in_thread,
+    subscription,
+)
+from epochmq.client.aio.message_stream import MessageSource, MessageStream
+from epochmq.client.core.consumer_state import BYTES_MAX, COUNT_MAX, StartPoint
 from epochmq.client.core.outgoing import check_callable, check_text
 from epochmq.model.allocate import Strategy, average
 from epochmq.model.group import consumer_limit
+from epochmq.model.message import StoredMessage
 from epochmq.model.names import check_group, check_topic
 from epochmq.model.topic import MessageQueue
 
@@ -31,8 +42,12 @@ class PushConsumer(Closing):
     `ordered`, after 1 s at the same place in the queue. A message that fails after
     `max_reconsume_times` retries becomes a dead letter.
 
-    The consumer pulls no more of a queue while 1,000 messages or `max_buffered_bytes` of it are not
-    handled yet.
+    Or iterate it: `async for message in consumer` starts the consumer, and a message is handled
+    when the next one is asked for. The last message before a `break` or an error is delivered
+    again.
+
+    The consumer pulls no more of a queue while `max_buffered_messages` or `max_buffered_bytes` of
+    it are not handled yet.
 
     Args:
         namesrv: addresses of the name servers, as "host:port;host:port".
@@ -51,6 +66,7 @@ class PushConsumer(Closing):
         name: last part of the client id; None means process id and a random number.
         strategy: function that allocates queues to members; all members must use the same one.
         max_buffered_bytes: bytes of one queue that may wait for the listener; default 100 MiB.
+        max_buffered_messages: messages of one queue that may wait for the listener.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.
         hooks: see each call of the listener, for example `MessageTrace()` or `OpenTelemetry()`.
@@ -65,9 +81,9 @@ class PushConsumer(Closing):
         namesrv: str,
         group: str,
         *,
-        model: str = CLUSTERING,
+        model: Literal["CLUSTERING", "BROADCASTING"] = CLUSTERING,
         ordered: bool = False,
-        start: str | int = "last",
+        start: Literal["first", "last"] | int = "last",
         concurrency: int = 20,
         batch_size: int = 1,
         pull_count: int = 32,
@@ -76,6 +92,7 @@ class PushConsumer(Closing):
         name: str | None = None,
         strategy: Strategy = average,
         max_buffered_bytes: int = BYTES_MAX,
+        max_buffered_messages: int = COUNT_MAX,
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
         hooks: Iterable[ClientHook] = (),
@@ -96,21 +113,26 @@ class PushConsumer(Closing):
             offsets_dir=offsets_dir or Path.home() / ".epochmq_offsets",
             strategy=strategy,
             max_buffered_bytes=max_buffered_bytes,
+            max_buffered_messages=max_buffered_messages,
         )
         calls = BrokerCalls(self.instance, group)
         self.member = GroupMember(self.instance, calls, group, options)
         self._concurrency = concurrency
         self._listener = UserListener(group, hooks)
+        self._source: MessageSource | None = None
+        """Where iterators get messages from; None without iterators."""
         self._started = False
         OperatorRequests(self.member, self._listener.call).install()
 
-    def on_message(self, listener: Listener) -> Listener:
+    def on_message(self, listener: Listener, *, in_thread: bool | None = None) -> Listener:
         """Set the listener; can be used as a decorator.
 
         Args:
-            listener: takes a list of messages. A coroutine function, or a plain function, which
-                runs on the event loop and must not block. It returns None or SUCCESS when the
-                messages are handled, and LATER to get them again. Any other value counts as LATER.
+            listener: takes a list of messages. A coroutine function or a plain function. It returns
+                None or SUCCESS when the messages are handled, and LATER to get them again. Any
+                other value counts as LATER.
+            in_thread: whether a plain function runs in a thread and may block. By default it runs
+                on the event loop and must not block.
 
         Returns:
             The listener.
@@ -119,8 +141,30 @@ class PushConsumer(Closing):
             UsageError: `listener` cannot be called.
         """
         check_callable("listener", listener)
-        self._listener.function = listener
+        self._listener.function = run_in_thread(listener) if in_thread else listener
         return listener
+
+    def __aiter__(self) -> AsyncGenerator[StoredMessage, None]:
+        """Return an iterator over the messages; several share them.
+
+        Raises:
+            UsageError: a listener is set.
+        """
+        if self._source is None:
+            if self._listener.function is not None:
+                raise UsageError("this consumer has a listener, so it cannot be iterated as well")
+            self._source = MessageSource()
+            self._listener.function = self._source.listen
+        return self._messages(self._source)
+
+    async def _messages(self, source: MessageSource) -> AsyncGenerator[StoredMessage, None]:
+        await self.start()
+        stream = MessageStream(source)
+        try:
+            async for message in stream:
+                yield message
+        finally:
+            stream.close()
 
     async def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
         """Subscribe to `topic`; a second call for the same topic replaces the filter.
@@ -164,6 +208,62 @@ class PushConsumer(Closing):
         )
         await self.member.start(consuming)
 
+    async def ready(self, timeout: float | None = None) -> None:
+        """Wait until this member owns its share of the queues.
+
+        Args:
+            timeout: seconds to wait; None means no limit.
+
+        Raises:
+            NotReachable: that is not so in time.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                await self.member.wait_settled()
+        except TimeoutError:
+            raise NotReachable(
+                f"a member of {self.group} has no share of the queues after {timeout:g} s; is a"
+                " broker of each topic reachable?"
+            ) from None
+
+    def assignment(self) -> tuple[MessageQueue, ...]:
+        """Return the queues that this member owns now, without those of the retry topic."""
+        return self.member.assignment()
+
+    def pause(self, queues: Iterable[MessageQueue] | None = None) -> None:
+        """Pull no more messages; those that are here already are still handled.
+
+        A pause outlives a rebalance: a queue that comes back is still paused.
+
+        Args:
+            queues: the queues to pause; None means all, also those that are assigned later.
+        """
+        self.member.pause(queues)
+
+    def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
+        """End a pause.
+
+        Args:
+            queues: the queues to resume; None means all.
+        """
+        self.member.resume(queues)
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at another offset of a queue: commit it, and drop what waits for the listener.
+
+        Messages that a listener is handling are not taken back. The queue is consumed again after
+        the next rebalance, which follows at once.
+
+        Args:
+            queue: one of `assignment()`.
+            offset: index in the queue of the next message.
+
+        Raises:
+            UsageError: this member does not own the queue.
+            NotReachable, Refused: the offset could not be committed; nothing has changed.
+        """
+        await self.member.seek(queue, offset)
+
     def finish(self) -> None:
         """Stop calling the listener; messages that wait or fail stay uncommitted. Call `close`
         next.
@@ -185,6 +285,9 @@ class PushConsumer(Closing):
 
     async def _close(self) -> None:
         """Wait for running listeners (up to 5 s), commit offsets and leave the group."""
+        if self._source is not None:
+            self.member.is_stopping = True
+            self._source.end()
         await self.member.stop()
         await self._listener.hooks.close()
         await self.instance.close(consumer=self.group if self._started else None)

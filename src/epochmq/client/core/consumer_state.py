@@ -28,9 +28,10 @@ LOCK_LIFE_MS = 30_000
 class ProcessQueue:
     """The pulled messages of one queue; `dropped` is True after the member gave the queue up."""
 
-    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+    def __init__(self, bytes_max: int = BYTES_MAX, count_max: int = COUNT_MAX) -> None:
         self.dropped = False
         self._bytes_max = bytes_max
+        self._count_max = count_max
         self.locked_at_ms: int | None = None
         self._waiting: deque[StoredMessage] = deque()
         self._undone: dict[int, StoredMessage] = {}
@@ -78,7 +79,7 @@ class ProcessQueue:
         """Whether pulls must pause: too many messages, too many bytes, or one old message not
         handled.
         """
-        if len(self._undone) > COUNT_MAX or self._bytes >= self._bytes_max:
+        if len(self._undone) >= self._count_max or self._bytes >= self._bytes_max:
             return True
         first = next(iter(self._undone), None)
         return first is not None and (self._next_offset or first) - first > SPAN_MAX

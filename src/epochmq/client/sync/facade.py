@@ -1,13 +1,10 @@
 """The base of the blocking clients: each calls the methods of an asyncio client."""
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from epochmq.base.errors import UsageError
 from epochmq.client.aio.instance import Closing
 from epochmq.runtime import loop_thread
 
@@ -89,32 +86,3 @@ def usable(client: C) -> C:
     """Return `client`. Raises `UsageError` if this process is a fork, which has no loop thread."""
     client.instance.check_process()
     return client
-
-
-# Listeners -----------------------------------------------------------------------------------
-# Listeners of blocking clients are plain functions that may block, so they run in threads.
-
-
-def in_thread(listener: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `listener` for the asyncio client: it runs in a thread, unless it is a coroutine
-    function.
-    """
-    if iscoroutinefunction(listener):
-        return listener
-    function = _without_stop_iteration(listener)
-    return lambda *args: asyncio.to_thread(function, *args)
-
-
-def _without_stop_iteration(listener: Callable[..., Any]) -> Callable[..., Any]:
-    """Convert StopIteration to `UsageError`: a future cannot carry StopIteration, and would never
-    end.
-    """
-
-    @wraps(listener, updated=())
-    def call(*args: Any) -> Any:
-        try:
-            return listener(*args)
-        except StopIteration as error:
-            raise UsageError(f"the listener raised {error!r}") from error
-
-    return call

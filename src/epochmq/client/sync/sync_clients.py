@@ -1,11 +1,13 @@
 """The blocking versions of the classes of `client/aio`."""
 
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 from epochmq.client import aio
-from epochmq.client.aio.listening import Listener
+from epochmq.client.aio.listening import Listener, run_in_thread
+from epochmq.client.aio.message_stream import close_messages, next_message
 from epochmq.client.aio.transaction_producer import TransactionListener
-from epochmq.client.sync.facade import Facade, built, in_thread, plain, usable, waits
+from epochmq.client.sync.facade import Facade, built, plain, usable, waits
 from epochmq.model.message import Message, StoredMessage
 from epochmq.runtime import loop_thread
 
@@ -37,10 +39,10 @@ class _InThreads:
         self._listener = listener
 
     def execute_local(self, message: Message, arg: Any) -> Any:
-        return in_thread(self._listener.execute_local)(message, arg)
+        return run_in_thread(self._listener.execute_local)(message, arg)
 
     def check(self, message: StoredMessage) -> Any:
-        return in_thread(self._listener.check)(message)
+        return run_in_thread(self._listener.check)(message)
 
 
 def _listen_in_threads(client: aio.TransactionProducer) -> None:
@@ -92,12 +94,13 @@ class PullConsumer(Facade[aio.PullConsumer]):
 
 
 class _Listening(Facade[L], Generic[L]):
-    def on_message(self, listener: Listener) -> Listener:
+    def on_message(self, listener: Listener, *, in_thread: bool | None = None) -> Listener:
         """Set the listener; can be used as a decorator.
 
         Args:
-            listener: takes a list of messages. A plain function runs in a thread and may block; a
-                coroutine function runs on the event loop.
+            listener: takes a list of messages. A coroutine function runs on the event loop.
+            in_thread: whether a plain function runs in a thread and may block, as by default.
+                Otherwise it runs on the event loop of all clients and must not block.
 
         Returns:
             The listener.
@@ -106,7 +109,7 @@ class _Listening(Facade[L], Generic[L]):
             UsageError: `listener` cannot be called, or this process is a fork.
         """
         client = usable(self._client)
-        loop_thread.call(lambda: client.on_message(in_thread(listener)))
+        loop_thread.call(lambda: client.on_message(listener, in_thread=in_thread is not False))
         return listener
 
     @property
@@ -130,6 +133,25 @@ class PushConsumer(_Listening[aio.PushConsumer]):
     start = waits(aio.PushConsumer.start)
     finish = plain(aio.PushConsumer.finish)
     progress = plain(aio.PushConsumer.progress)
+    ready = waits(aio.PushConsumer.ready)
+    assignment = plain(aio.PushConsumer.assignment)
+    pause = plain(aio.PushConsumer.pause)
+    resume = plain(aio.PushConsumer.resume)
+    seek = waits(aio.PushConsumer.seek)
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        """Iterate over the messages: a message is handled when the next one is asked for.
+
+        Raises:
+            UsageError: a listener is set, or this process is a fork.
+        """
+        client = usable(self._client)
+        messages = loop_thread.call(client.__aiter__)
+        try:
+            while (message := loop_thread.run(next_message(messages))) is not None:
+                yield message
+        finally:
+            loop_thread.run(close_messages(messages))
 
 
 class PopConsumer(_Listening[aio.PopConsumer]):

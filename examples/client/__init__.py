@@ -1,0 +1,1 @@
+"""Programs that use EpochMQ's Python clients; README and docs/TESTING.md show them."""
