@@ -22,6 +22,7 @@ COMMANDS = {
     "consume": ("epochmq.admin.consume", "Print the messages of a topic."),
     "topic": ("epochmq.admin.nouns.noun_topic", "Create, list, show, change and delete topics."),
     "group": ("epochmq.admin.nouns.noun_group", "Consumer groups: progress, members, offsets."),
+    "dlq": ("epochmq.admin.nouns.noun_dlq", "Dead letters: list, show, send again."),
     "message": ("epochmq.admin.nouns.noun_message", "Find messages by id, key, offset or time."),
     "user": ("epochmq.admin.nouns.noun_user", "Users: create, list, change, delete."),
     "acl": ("epochmq.admin.nouns.noun_acl", "What users may do: allow, deny, list, delete."),
@@ -50,6 +51,7 @@ SECTIONS = {
     "Administration": (
         "topic",
         "group",
+        "dlq",
         "message",
         "user",
         "acl",

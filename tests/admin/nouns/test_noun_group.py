@@ -46,3 +46,25 @@ def test_a_name_that_is_near(world: World, verb: str) -> None:
     ran = world.run("group", verb, "biling")
     assert ran.code == 5
     assert "there is no group 'biling' (did you mean 'billing'?)" in ran.err
+
+
+def test_list_sorted_and_filtered(world: World) -> None:
+    rows = world.run("group", "list", "--sort", "lag", "-o", "json").rows
+    lags = [row["lag"] for row in rows]
+    assert lags == sorted(lags, reverse=True)
+    rows = world.run("group", "list", "--min-lag", "4", "-o", "json").rows
+    assert OFFLINE in [row["group"] for row in rows]
+    assert all(row["lag"] >= 4 for row in rows)
+
+
+def test_stacks(world: World) -> None:
+    with world.member() as client_id:
+        (row,) = world.run("group", "stacks", ONLINE, "-o", "json").rows
+        assert (row["member"], row["problem"]) == (client_id, None)
+        assert row["stacks"] == "no listener is running"
+        ran = world.run("group", "stacks", ONLINE, client_id)
+        assert client_id in ran.out
+        ran = world.run("group", "stacks", ONLINE, "nobody")
+        assert (ran.code, f"group {ONLINE} has no member 'nobody'" in ran.err) == (5, True)
+    ran = world.run("group", "stacks", OFFLINE)
+    assert (ran.code, f"nobody is in group {OFFLINE} now" in ran.err) == (0, True)

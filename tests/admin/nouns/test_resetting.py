@@ -78,3 +78,19 @@ def test_other_refusals_are_not_hidden(world: World, monkeypatch: pytest.MonkeyP
 def test_no_position() -> None:
     with pytest.raises(UsageError, match=r"^--to 'soon' is no position"):
         position_of("soon", 0)
+
+
+@pytest.mark.parametrize("to", ["first", "last", "2", "-1", "1h", "@1"])
+def test_a_dry_run_says_where_a_group_would_go_and_moves_nothing(world: World, to: str) -> None:
+    args = ("group", "reset-offset", FRESH, "-t", TOPIC, "--to", to, "-o", "json")
+    ran = world.run(*args, "--dry-run")
+    assert "dry run: nothing has changed" in ran.err
+
+    async def committed() -> list[int | None]:
+        async with Admin(world.cluster.namesrv_addr) as admin:
+            return [await admin.committed_at(world.broker, FRESH, queue) for queue in QUEUES]
+
+    before = asyncio.run(committed())
+    world.run(*args, "--dry-run")
+    assert asyncio.run(committed()) == before
+    assert [row["offset"] for row in ran.rows] == moved(world, to)

@@ -1,16 +1,24 @@
 """`epochmq cluster`: brokers and name servers, how they are, what they run with."""
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
 import click
 
 from epochmq.admin.local.where import namesrv_option
-from epochmq.admin.nouns.noun_base import NounGroup, Row, cluster_option, shows
+from epochmq.admin.nouns.noun_base import (
+    NounGroup,
+    Row,
+    cluster_option,
+    confirm,
+    shows,
+    yes_option,
+)
 from epochmq.admin.shared.asking import ask
 from epochmq.admin.shared.exits import Unhealthy, nearest
 from epochmq.admin.shared.output import JSON, note, output_option, show
-from epochmq.base.errors import EpochError, NotFound, Refused, UsageError
+from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 
 if TYPE_CHECKING:
     from epochmq.admin.shared.broker_figures import BrokerFigures
@@ -174,3 +182,137 @@ async def list_brokers(admin: "Admin", cluster: str | None) -> list[Row]:
         if broker.trouble:
             note(f"{broker.address}: {broker.trouble}")
     return [broker.row(now) for broker in found]
+
+
+# Masters and replicas ------------------------------------------------------------------------
+# Changes that the controllers make: another master, a replica less.
+
+
+_MOVE_WAIT_S = 10.0
+_LOOK_S = 0.05
+
+
+def replica_of(text: str) -> tuple[str, int | None]:
+    """Read "GROUP:ID" or "GROUP" (id None); raises `UsageError`."""
+    name, colon, number = text.rpartition(":")
+    if not colon:
+        return text, None
+    if not name or not number.isdecimal():
+        raise UsageError(f"'{text}' is no broker; write GROUP:ID, as `epochmq cluster show` does")
+    return name, int(number)
+
+
+async def _controller(admin: "Admin", group: str) -> tuple[str, str]:
+    """Return the address of a controller, and the cluster of a broker group."""
+    groups = await admin.broker_groups()
+    if group not in groups:
+        raise NotFound(f"there is no broker group '{group}'{nearest(group, groups)}")
+    for address in groups[group].broker_addrs.values():
+        try:
+            config = await admin.broker_config(address)
+        except EpochError:
+            continue
+        controllers = config.get("controllerAddr", "")
+        if config.get("enableControllerMode") != "true" or not controllers:
+            raise UsageError(
+                f"group {group} has no controllers: its roles are in its brokers' files"
+            )
+        for each in filter(None, map(str.strip, controllers.split(";"))):
+            try:
+                await admin.controller_leader(each)
+            except EpochError:
+                continue
+            return each, groups[group].cluster
+        raise NotReachable(f"no controller of {controllers} answers, or none leads")
+    raise NotReachable(f"no broker of group {group} answers")
+
+
+@command.command("move-master")
+@click.argument("broker", metavar="GROUP[:ID]")
+@shows("group", "master", "address", "epoch")
+async def move_master(admin: "Admin", broker: str) -> list[Row]:
+    """Make replica ID of GROUP its master; without ID, any other one that is in sync.
+
+    The present master resigns first, so sends pause for a fraction of a second.
+    """
+    group, broker_id = replica_of(broker)
+    controller, cluster = await _controller(admin, group)
+    states = await admin.sync_states(controller, [group])
+    if group not in states:
+        raise NotFound(f"the controllers do not know the group '{group}'")
+    state = states[group]
+    master_id = state.master_broker_id
+    others = sorted(r.broker_id for r in state.in_sync_replicas if r.broker_id != master_id)
+    if broker_id is None:
+        if not others:
+            raise UsageError(f"no other replica of {group} is in sync with its master {master_id}")
+        broker_id = others[0]
+    elif broker_id == master_id:
+        raise UsageError(f"{group}:{broker_id} is the master already")
+    elif broker_id not in others:
+        in_sync = ", ".join(map(str, others)) or "none"
+        raise UsageError(
+            f"{group}:{broker_id} is not in sync, so it would lose messages; in sync: {in_sync}"
+        )
+    try:
+        elected, _ = await admin.elect_master(controller, cluster, group, broker_id)
+    except Refused as error:
+        raise UsageError(f"the controllers refuse it: {error.remark}") from None
+    await _serves(admin, group, elected.masterAddress or "")
+    return [
+        {
+            "group": group,
+            "master": elected.masterBrokerId,
+            "address": elected.masterAddress,
+            "epoch": elected.masterEpoch,
+        }
+    ]
+
+
+async def _serves(admin: "Admin", group: str, address: str) -> None:
+    """Wait until name servers know the new master."""
+    until = time.monotonic() + _MOVE_WAIT_S
+    while (await admin.broker_groups())[group].broker_addrs.get(0) != address:
+        if time.monotonic() > until:
+            note(f"{address} is elected; the name server does not say so yet")
+            return
+        await asyncio.sleep(_LOOK_S)
+
+
+@command.command("forget")
+@click.argument("broker", metavar="GROUP:ID")
+@yes_option
+@namesrv_option
+@output_option
+def forget(broker: str, yes: bool, namesrv: str, output: str) -> None:
+    """Let the controllers forget a replica that does not come back, as after a lost disk.
+
+    Until then its group waits for it: it counts as a replica that may hold messages.
+    """
+    group, broker_id = replica_of(broker)
+    if broker_id is None:
+        raise click.UsageError("give GROUP:ID; `epochmq cluster show` and `epochmq top` list them")
+
+    async def work(admin: "Admin") -> list[Row]:
+        controller, cluster = await _controller(admin, group)
+        states = await admin.sync_states(controller, [group])
+        known = [] if group not in states else [
+            *states[group].in_sync_replicas, *states[group].not_in_sync_replicas
+        ]  # fmt: skip
+        replica = next((each for each in known if each.broker_id == broker_id), None)
+        if replica is None:
+            ids = ", ".join(str(each.broker_id) for each in known) or "none"
+            raise NotFound(f"the controllers know no replica {broker}; they know {ids}")
+        if replica.alive:
+            raise UsageError(
+                f"{broker} is alive at {replica.broker_address}; stop it first, and wait until the"
+                " controllers see that (10 s)"
+            )
+        try:
+            await admin.clean_broker_data(controller, cluster, group, str(broker_id), living=False)
+        except Refused as error:
+            raise UsageError(f"the controllers refuse it: {error.remark}") from None
+        return [{"forgotten": broker, "address": replica.broker_address or None}]
+
+    confirm(f"Forget {broker}? It can join again only with an empty store.", yes)
+    show(output, ("forgotten", "address"), ask(namesrv, work))

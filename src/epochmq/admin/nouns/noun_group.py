@@ -19,8 +19,9 @@ from epochmq.admin.nouns.noun_base import (
     yes_option,
 )
 from epochmq.admin.shared.asking import ask
+from epochmq.admin.shared.exits import nearest
 from epochmq.admin.shared.output import Bar, note, output_option, show
-from epochmq.base.errors import NotFound, Refused, UsageError
+from epochmq.base.errors import EpochError, NotFound, Refused, UsageError
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
@@ -67,6 +68,32 @@ async def _move_to_offsets(
             await admin.reset_queue(address, group, topic, queue.queue_id, target)
             moved[queue] = target
     return moved
+
+
+async def offsets_at(
+    admin: "Admin", topic: str, position: StartPosition
+) -> "dict[MessageQueue, int]":
+    """Return where `move` would move a group."""
+    from epochmq.client.aio import PullConsumer
+
+    found: dict[MessageQueue, int] = {}
+    servers = ";".join(admin.name_servers)
+    async with PullConsumer(servers, "epochmq-dry-run") as consumer:
+        for queue in await consumer.queues(topic):
+            low, high = await consumer.min_offset(queue), await consumer.max_offset(queue)
+            match position.kind:
+                case PositionKind.FIRST:
+                    wanted = low
+                case PositionKind.LAST:
+                    wanted = high
+                case PositionKind.OFFSET:
+                    wanted = position.value
+                case PositionKind.BACK:
+                    wanted = high - position.value
+                case _:
+                    wanted = await consumer.offset_at(queue, position.value)
+            found[queue] = min(max(wanted, low), high)
+    return found
 
 
 # Noun group changes --------------------------------------------------------------------------
@@ -168,13 +195,18 @@ def delete(
     help="first, last, an offset (100), so many before the end (-10), so long ago (15m), or a"
     " time (2024-05-01T12:00, @1714564800000).",
 )
+@click.option("--dry-run", is_flag=True, help="Only show where the group would go.")
 @shows("topic", "broker", "queue", "offset", title="group")
-async def reset_offset(admin: "Admin", group: str, topic: str, to: str) -> list[Row]:
+async def reset_offset(admin: "Admin", group: str, topic: str, to: str, dry_run: bool) -> list[Row]:
     """Move a group to another position in all queues of a topic, members or not."""
     position = position_of(to, admin.instance.clock.wall_ms())
     await route_of(admin, topic)
     await check_group_known(admin, group)
-    moved = await move(admin, group, topic, position)
+    if dry_run:
+        moved = await offsets_at(admin, topic, position)
+        note("dry run: nothing has changed")
+    else:
+        moved = await move(admin, group, topic, position)
     if not moved:
         raise NotFound(f"topic {topic} has no queue to move in")
     return [
@@ -191,9 +223,19 @@ _AT_ONE_TIME = 8
 
 @command.command("list")
 @click.option("--all", "everything", is_flag=True, help="Include system groups.")
+@click.option(
+    "--sort",
+    type=click.Choice(("group", "lag", "tps", "members")),
+    default="group",
+    show_default=True,
+    help="Numbers: the largest first.",
+)
+@click.option("--min-lag", type=click.IntRange(0), default=0, help="Only groups with so much lag.")
 @cluster_option
 @shows("group", "members", "type", "model", "version", "tps", "lag")
-async def list_groups(admin: "Admin", everything: bool, cluster: str | None) -> list[Row]:
+async def list_groups(
+    admin: "Admin", everything: bool, sort: str, min_lag: int, cluster: str | None
+) -> list[Row]:
     """List groups with their members and their lag."""
     from epochmq.admin.shared.group_figures import summary
     from epochmq.model.names import is_system_group
@@ -213,7 +255,60 @@ async def list_groups(admin: "Admin", everything: bool, cluster: str | None) -> 
         return row
 
     with Bar("asking", total=len(groups)) as bar:
-        return await asyncio.gather(*map(one, groups))
+        rows = await asyncio.gather(*map(one, groups))
+    rows = [row for row in rows if int(str(row["lag"])) >= min_lag]
+    if sort != "group":
+        rows.sort(key=lambda row: float(str(row[sort])), reverse=True)
+    return rows
+
+
+async def _member_ids(admin: "Admin", group: str) -> list[str]:
+    """Return the client ids of the members of a group now."""
+    from epochmq.client.aio.admin_groups import is_offline
+
+    try:
+        return [each.client_id for each in (await admin.consumers(group)).connection_set]
+    except NotFound:
+        return []
+    except Refused as error:
+        if is_offline(error):
+            return []
+        raise
+
+
+@command.command("stacks")
+@click.argument("group")
+@click.argument("member", required=False)
+@namesrv_option
+@output_option
+def show_stacks(group: str, member: str | None, namesrv: str, output: str) -> None:
+    """Show what the members of a group are doing now: the stacks of their listeners."""
+
+    async def work(admin: "Admin") -> list[Row]:
+        await check_group_known(admin, group)
+        members = await _member_ids(admin, group)
+        if member is not None and member not in members:
+            raise NotFound(f"group {group} has no member '{member}'{nearest(member, members)}")
+        rows: list[Row] = []
+        for client_id in [member] if member is not None else sorted(members):
+            try:
+                info = await admin.running_info(group, client_id, stacks=True)
+            except EpochError as error:
+                rows.append({"member": client_id, "stacks": None, "problem": str(error)})
+                continue
+            text = info.jstack if isinstance(info.jstack, str) else None
+            rows.append({"member": client_id, "stacks": text, "problem": None})
+        return rows
+
+    rows = ask(namesrv, work)
+    if output == "json":
+        show(output, (), rows)
+        return
+    for row in rows:
+        click.echo(f"{row['member']}")
+        click.echo(f"{row['problem'] or row['stacks'] or 'this client does not tell its stacks'}\n")
+    if not rows:
+        note(f"nobody is in group {group} now")
 
 
 @command.command("show")
