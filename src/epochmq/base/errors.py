@@ -135,6 +135,14 @@ class NotFound(EpochError):
     """A topic, group or message does not exist; exit code 5 of the command line."""
 
 
+def copy_of(error: BaseException) -> BaseException:
+    """Copy the error: one object raised to thousands would collect a traceback of each."""
+    copied = type(error).__new__(type(error), *error.args)
+    copied.__dict__.update(error.__dict__)
+    copied.__cause__, copied.__suppress_context__ = error.__cause__, error.__suppress_context__
+    return copied
+
+
 # Check ---------------------------------------------------------------------------------------
 # Checks of invariants that stay on in production (INV-11 and others); a failure stops the node.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, Generic, TypeVar
 
 from epochmq.base import limits
-from epochmq.base.errors import NotReachable, Outcome, Refused
+from epochmq.base.errors import NotReachable, Outcome, Refused, copy_of
 from epochmq.model.host import BadAddress, parse_addr
 from epochmq.runtime.address_map import NO_MAP, AddressMap, mapped
 from epochmq.runtime.bounds import Budget
@@ -71,19 +71,11 @@ class SharedCalls(Generic[K, R]):
             if error is None:
                 waiter.set_result(task.result())
             else:
-                waiter.set_exception(_copy(error))
+                waiter.set_exception(copy_of(error))
 
 
 def _stopped() -> NotReachable:
     return NotReachable("closed while the call was under way", Outcome.UNKNOWN)
-
-
-def _copy(error: BaseException) -> BaseException:
-    """Copy the error: one object raised to thousands would collect a traceback of each."""
-    copied = type(error).__new__(type(error), *error.args)
-    copied.__dict__.update(error.__dict__)
-    copied.__cause__, copied.__suppress_context__ = error.__cause__, error.__suppress_context__
-    return copied
 
 
 # Peers ---------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from epochmq.client.aio.client_credentials import credentials_of
 from epochmq.client.aio.held_requests import HeldRequests
 from epochmq.client.aio.name_servers import NameServers
 from epochmq.client.core.route_cache import RouteCache, route_of_new_topic
+from epochmq.client.core.send_command import NEW_TOPIC_QUEUES
 from epochmq.model.message_id import UniqIds
 from epochmq.model.names import DEFAULT_TOPIC
 from epochmq.model.topic import TopicRouteData
@@ -36,7 +37,6 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT_MS = 30_000
 CALL_TIMEOUT_MS = 3_000
-NEW_TOPIC_QUEUES = 4
 LOOPBACK = b"\x7f\x00\x00\x01"
 """Used instead of the address of the machine in message ids. The random part of an id makes it
 unique, and the address stays private."""

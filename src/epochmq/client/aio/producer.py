@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import ssl
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Literal, Self
 
@@ -19,11 +19,13 @@ from epochmq.base.errors import (
     UsageError,
 )
 from epochmq.base.limits import CLIENT_IN_FLIGHT_BYTES_MAX
+from epochmq.client.aio.batching import Batching
 from epochmq.client.aio.hooks import ClientHook, Hooks, MessageKind, SendCall
 from epochmq.client.aio.in_flight import Deadline, InFlight, LoopTime
-from epochmq.client.aio.instance import NEW_TOPIC_QUEUES, Closing, Instance
+from epochmq.client.aio.instance import Closing, Instance
 from epochmq.client.aio.name_servers import checked
 from epochmq.client.aio.send_problems import NoRouteInTime, explained, more_telling, worse
+from epochmq.client.aio.silent_masters import SilentMasters
 from epochmq.client.core.outgoing import (
     COMPRESS_OVER_BYTES,
     Outgoing,
@@ -32,7 +34,8 @@ from epochmq.client.core.outgoing import (
     check_text,
     prepare,
 )
-from epochmq.client.core.retrying import Awaited, delay_ms
+from epochmq.client.core.retrying import delay_ms
+from epochmq.client.core.send_command import send_command
 from epochmq.client.core.send_policy import (
     FaultTable,
     RoundRobin,
@@ -47,7 +50,7 @@ from epochmq.model import batch as batches
 from epochmq.model import property_names as names
 from epochmq.model.compression import compressor
 from epochmq.model.message import Message
-from epochmq.model.names import DEFAULT_TOPIC, RETRY, check_group, check_topic
+from epochmq.model.names import RETRY, check_group, check_topic
 from epochmq.model.properties import encode
 from epochmq.model.recall_handle import parse as parse_handle
 from epochmq.model.topic import MessageQueue
@@ -56,14 +59,12 @@ from epochmq.wire.bodies.group_bodies import HeartbeatData, ProducerData
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.header import decode_header
-from epochmq.wire.headers.send_headers import RecallHeader, RecallResponseHeader, SendHeaderV2
+from epochmq.wire.headers.send_headers import RecallHeader, RecallResponseHeader
 
 SEND_TIMEOUT_MS = 3_000
 RETRIES = 2
 IN_FLIGHT = 1_000
-SILENCE_MS = 250
-"""While sends wait for a master and no answer arrives for this long, the producer looks up the
-master again."""
+LINGER_MS_MAX = 60_000
 AGAIN_MS_MAX = 100
 """The longest pause between two tries. It is short because a failover takes a few hundred
 milliseconds."""
@@ -94,6 +95,10 @@ class Producer(Closing):
             clients, and here the extra `compression`.
         retry_when_not_store_ok: whether a result other than SEND_OK is tried again.
         max_in_flight: how many sends may wait for answers, from 1 to 65,535.
+        linger_ms: if set, messages that are sent at the same time go to the broker in batches: the
+            first waits up to so many milliseconds for others, with 0 only for those that are being
+            sent already. `send` returns each message's own result. Ordered, delayed and compressed
+            messages, and sends to a chosen queue or with a timeout of their own, do not wait.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.
         hooks: see each send, for example `MessageTrace()` or `OpenTelemetry()`.
@@ -116,6 +121,7 @@ class Producer(Closing):
         compression: Literal["zlib", "lz4", "zstd"] = "zlib",
         retry_when_not_store_ok: bool = False,
         max_in_flight: int = IN_FLIGHT,
+        linger_ms: float | None = None,
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
         hooks: Iterable[ClientHook] = (),
@@ -135,10 +141,16 @@ class Producer(Closing):
         self._fault = FaultTable()
         self._round_robin = RoundRobin(self.instance.rng, self._fault if avoid_faulty else None)
         self._greeted_topics: set[str] = set()
-        self._awaited: dict[str, Awaited] = {}
+        self._silent_masters = SilentMasters(self.instance)
         self._loop_time = LoopTime(self.instance.clock.now_ms)
         self._in_flight = InFlight(max_in_flight, CLIENT_IN_FLIGHT_BYTES_MAX)
         self._hooks = Hooks(hooks)
+        self._batching: Batching | None = None
+        if linger_ms is not None:
+            if not 0 <= linger_ms <= LINGER_MS_MAX:
+                raise UsageError(f"linger_ms is {linger_ms}; from 0 to {LINGER_MS_MAX} can be")
+            spawn = self.instance.spawn
+            self._batching = Batching(self._send_together, spawn, linger_ms, compress_over_bytes)
         self._started = False
 
     async def start(self) -> None:
@@ -156,7 +168,7 @@ class Producer(Closing):
         await self.instance.start()
         try:
             await self._hooks.open(self.instance)
-            self.instance.spawn(self._watch_silence(), "silent masters")
+            self.instance.spawn(self._silent_masters.watch(), "silent masters")
             await self._prepare_start()
         except BaseException:
             await self.close()
@@ -433,6 +445,9 @@ class Producer(Closing):
         size = body_bytes(message)
         if not self._in_flight.enter_at_once(size):
             await self._in_flight.enter(size)
+        if self._batching is not None and (fixed, key, timeout_ms) == (None, None, None):
+            if self._batching.accepts(message):
+                return await self._send_in_batch(self._batching, message, size)
         deadline = self._loop_time.begin(timeout_ms or self.timeout_ms)
         code = RequestCode.SEND_MESSAGE_V2
         try:
@@ -445,6 +460,34 @@ class Producer(Closing):
         finally:
             self._loop_time.end()
             self._in_flight.done(size, deadline.took_ms(), deadline.timeout_ms)
+
+    async def _send_in_batch(self, batching: Batching, message: Message, size: int) -> SendResult:
+        clock = self.instance.clock
+        began = clock.now_ms()
+        try:
+            check(message)
+            if not self._hooks:
+                return await batching.send(message)
+            with self._sending((message,), MessageKind.NORMAL) as call:
+                call.result = await batching.send(call.messages[0])
+                return call.result
+        finally:
+            self._in_flight.done(size, clock.now_ms() - began, self.timeout_ms)
+
+    async def _send_together(self, messages: Sequence[Message]) -> SendResult:
+        if len(messages) == 1:
+            code, outgoing = RequestCode.SEND_MESSAGE_V2, self._prepare(messages[0])
+            return await self._send(outgoing, code, None, None)
+        messages = [self._with_id(message) for message in messages]
+        code = RequestCode.SEND_BATCH_MESSAGE
+        return await self._send(self._prepare_batch(messages), code, None, None)
+
+    def _with_id(self, message: Message) -> Message:
+        """Return the message with an id; the application's object stays as it is."""
+        if names.UNIQ_KEY in message.properties:
+            return message
+        identified = {**message.properties, names.UNIQ_KEY: self.instance.uniq_ids.next()}
+        return replace(message, properties=identified)
 
     def _sending(
         self, messages: Sequence[Message], kind: MessageKind
@@ -526,8 +569,7 @@ class Producer(Closing):
         command = self._command(outgoing, code, queue)
         began = clock.now_ms()
         address = self._address(queue)
-        awaited = self._awaited.get(address) or self._awaited.setdefault(address, Awaited())
-        awaited.sent(outgoing.topic, began)
+        awaited = self._silent_masters.begin(address, outgoing.topic, began)
         try:
             answer = await self.instance.call(address, command, timeout_ms)
         except NotReachable:
@@ -539,46 +581,11 @@ class Producer(Closing):
         self._fault.answered(queue.broker_name, now - began, now)
         return result_of(outgoing, queue, answer)
 
-    async def _watch_silence(self) -> None:
-        """Close connections to silent masters that the route does not contain any more.
-
-        A paused process keeps its connection open. Without this task every send to it would wait
-        for its whole timeout.
-        """
-        while True:
-            await asyncio.sleep(SILENCE_MS / 1_000)
-            now = self.instance.clock.now_ms()
-            for address, awaited in list(self._awaited.items()):
-                if awaited.is_silent(now, SILENCE_MS):
-                    await self._drop_unless_master(address, awaited.topic)
-
-    async def _drop_unless_master(self, address: str, topic: str) -> None:
-        with suppress(NotReachable, NotFound, Refused):
-            await self.instance.refresh(topic)
-        if address not in self.instance.routes.masters():
-            self._awaited.pop(address, None)
-            self.instance.peers.drop(address, "another broker is master now")
-
     def _command(
         self, outgoing: Outgoing, code: int, queue: MessageQueue, *, oneway: bool = False
     ) -> Command:
-        header = SendHeaderV2(
-            producerGroup=self.group,
-            topic=outgoing.topic,
-            defaultTopic=DEFAULT_TOPIC,
-            defaultTopicQueueNums=NEW_TOPIC_QUEUES,
-            queueId=queue.queue_id,
-            sysFlag=outgoing.sys_flag,
-            bornTimestamp=self.instance.clock.wall_ms(),
-            flag=outgoing.flag,
-            properties=outgoing.properties,
-            reconsumeTimes=outgoing.reconsume_times,
-            maxReconsumeTimes=outgoing.max_reconsume_times,
-            unitMode=False,
-            batch=code == RequestCode.SEND_BATCH_MESSAGE,
-            brokerName=queue.broker_name,
-        )
-        return request(code, header, outgoing.body, oneway)
+        born_wall_ms = self.instance.clock.wall_ms()
+        return send_command(outgoing, code, queue, self.group, born_wall_ms, oneway=oneway)
 
     def _heartbeat(self) -> HeartbeatData:
         return HeartbeatData(
