@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         TransactionProducer,
         TransactionResult,
         TransactionState,
+        reply_to,
     )
     from epochmq.model.message import Message, StoredMessage
     from epochmq.model.topic import MessageQueue, TopicConfig
@@ -55,6 +56,7 @@ __all__ = [
     "TransactionResult",
     "TransactionState",
     "errors",
+    "reply_to",
 ]
 
 _ELSEWHERE = {

@@ -13,6 +13,7 @@ from epochmq.client.aio.pop_consumer import PopConsumer
 from epochmq.client.aio.producer import Producer
 from epochmq.client.aio.pull_consumer import PullConsumer, PullResult
 from epochmq.client.aio.push_consumer import PushConsumer
+from epochmq.client.aio.request_reply import reply_to
 from epochmq.client.aio.transaction_producer import (
     TransactionListener,
     TransactionProducer,
@@ -44,6 +45,7 @@ __all__ = [
     "TransactionProducer",
     "TransactionResult",
     "TransactionState",
+    "reply_to",
 ]
 
 

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from epochmq.base.errors import copy_of
 from epochmq.client.core.send_result import SendResult
 from epochmq.model.message import Message
 from epochmq.model.names import is_retry_topic
+from epochmq.model.property_names import UNIQ_KEY
 
 BYTES_MAX = 256 * 1024
 """Bodies of one batch."""
@@ -113,3 +114,10 @@ def parts(result: SendResult, count: int) -> list[SendResult]:
         SendResult(status, msg_id, place, queue, first + n, *rest)
         for n, (msg_id, place) in enumerate(zip(ids, places, strict=True))
     ]
+
+
+def identified(message: Message, next_id: Callable[[], str]) -> Message:
+    """Return the message with an id; the application's object stays as it is."""
+    if UNIQ_KEY in message.properties:
+        return message
+    return replace(message, properties={**message.properties, UNIQ_KEY: next_id()})

@@ -224,3 +224,10 @@ def _failed(hook: ClientHook, step: str) -> None:
     log.exception(
         "the hook %(hook)s failed in %(step)s", {"hook": type(hook).__name__, "step": step}
     )
+
+
+def kind_of(message: Message, key: str | None) -> MessageKind:
+    """Return the kind of a message that is sent alone; `key` orders it, if it is set."""
+    if message.is_delayed:
+        return MessageKind.DELAYED
+    return MessageKind.NORMAL if key is None else MessageKind.ORDERED

@@ -19,11 +19,12 @@ from epochmq.base.errors import (
     UsageError,
 )
 from epochmq.base.limits import CLIENT_IN_FLIGHT_BYTES_MAX
-from epochmq.client.aio.batching import Batching
-from epochmq.client.aio.hooks import ClientHook, Hooks, MessageKind, SendCall
+from epochmq.client.aio.batching import Batching, identified
+from epochmq.client.aio.hooks import ClientHook, Hooks, MessageKind, SendCall, kind_of
 from epochmq.client.aio.in_flight import Deadline, InFlight, LoopTime
 from epochmq.client.aio.instance import Closing, Instance
 from epochmq.client.aio.name_servers import checked
+from epochmq.client.aio.request_reply import RequestReply
 from epochmq.client.aio.send_problems import NoRouteInTime, explained, more_telling, worse
 from epochmq.client.aio.silent_masters import SilentMasters
 from epochmq.client.core.outgoing import (
@@ -33,9 +34,10 @@ from epochmq.client.core.outgoing import (
     check,
     check_text,
     prepare,
+    prepare_batch,
 )
 from epochmq.client.core.retrying import delay_ms
-from epochmq.client.core.send_command import send_command
+from epochmq.client.core.send_command import send_code, send_command
 from epochmq.client.core.send_policy import (
     FaultTable,
     RoundRobin,
@@ -46,12 +48,10 @@ from epochmq.client.core.send_policy import (
     permission_note,
 )
 from epochmq.client.core.send_result import SendResult, result_of
-from epochmq.model import batch as batches
 from epochmq.model import property_names as names
 from epochmq.model.compression import compressor
-from epochmq.model.message import Message
-from epochmq.model.names import RETRY, check_group, check_topic
-from epochmq.model.properties import encode
+from epochmq.model.message import Message, StoredMessage
+from epochmq.model.names import check_group, check_topic
 from epochmq.model.recall_handle import parse as parse_handle
 from epochmq.model.topic import MessageQueue
 from epochmq.runtime.peers import IN_FLIGHT_MAX
@@ -145,6 +145,7 @@ class Producer(Closing):
         self._loop_time = LoopTime(self.instance.clock.now_ms)
         self._in_flight = InFlight(max_in_flight, CLIENT_IN_FLIGHT_BYTES_MAX)
         self._hooks = Hooks(hooks)
+        self._requests = RequestReply(self.instance)
         self._batching: Batching | None = None
         if linger_ms is not None:
             if not 0 <= linger_ms <= LINGER_MS_MAX:
@@ -268,6 +269,30 @@ class Producer(Closing):
         finally:
             self._in_flight.leave(size)
 
+    async def request(
+        self, message: Message, *, queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> StoredMessage:
+        """Send `message` and wait for the reply that a consumer sends with `reply_to`.
+
+        Args:
+            message: the message to send.
+            queue: the queue to send to; None lets the producer choose queues in turn.
+            timeout_ms: milliseconds until the reply; None means the value of the producer.
+
+        Returns:
+            The reply. It is pushed, not stored, unless the brokers keep a copy.
+
+        Raises:
+            NotReachable: no reply came in time; the request may have been handled.
+            Refused, NotFound, UsageError: as `send`.
+        """
+        timeout_ms = timeout_ms or self.timeout_ms
+
+        async def send(asked: Message) -> SendResult:
+            return await self.send(asked, queue=queue, timeout_ms=timeout_ms)
+
+        return await self._requests.ask(message, send, timeout_ms)
+
     async def recall(self, topic: str, recall_handle: str) -> str:
         """Cancel a message with an exact delivery time before it is delivered.
 
@@ -327,7 +352,7 @@ class Producer(Closing):
             for message in messages:
                 message.properties.setdefault(names.UNIQ_KEY, self.instance.uniq_ids.next())
             with self._sending(messages, MessageKind.NORMAL) as call:
-                outgoing = self._prepare_batch(call.messages)
+                outgoing = prepare_batch(call.messages, self.instance.uniq_ids.next())
                 code = RequestCode.SEND_BATCH_MESSAGE
                 call.result = await self._send(outgoing, code, queue, timeout_ms)
                 return call.result
@@ -413,22 +438,6 @@ class Producer(Closing):
         over, codec = self.compress_over_bytes, self._compression
         return prepare(message, uniq_id, compress_over_bytes=over, compression=codec)
 
-    def _prepare_batch(self, messages: Sequence[Message]) -> Outgoing:
-        if not messages or len({message.topic for message in messages}) != 1:
-            raise UsageError("a batch holds one or more messages of one topic")
-        if messages[0].topic.startswith(RETRY) or any(m.is_delayed for m in messages):
-            raise UsageError(
-                "messages of a batch can be neither delayed nor retried; send them singly"
-            )
-        whole = Message(messages[0].topic, batches.encode(list(messages)))
-        ids = ",".join(message.properties[names.UNIQ_KEY] for message in messages)
-        outgoing = prepare(whole, self.instance.uniq_ids.next(), compress_over_bytes=1 << 30)
-        outgoing.uniq_id = ids
-        # Brokers add the properties of the batch to every message in it. An id among them would
-        # replace the id of each message.
-        outgoing.properties = encode(whole.all_properties())
-        return outgoing
-
     def _address(self, queue: MessageQueue) -> str:
         address = self.instance.routes.master(queue.broker_name)
         if address is None:
@@ -449,11 +458,11 @@ class Producer(Closing):
             if self._batching.accepts(message):
                 return await self._send_in_batch(self._batching, message, size)
         deadline = self._loop_time.begin(timeout_ms or self.timeout_ms)
-        code = RequestCode.SEND_MESSAGE_V2
+        code = send_code(message)
         try:
             if not self._hooks:
                 return await self._send_by(deadline, self._prepare(message), code, fixed, key)
-            with self._sending((message,), _kind_of(message, key)) as call:
+            with self._sending((message,), kind_of(message, key)) as call:
                 outgoing = self._prepare(call.messages[0])
                 call.result = await self._send_by(deadline, outgoing, code, fixed, key)
                 return call.result
@@ -478,16 +487,9 @@ class Producer(Closing):
         if len(messages) == 1:
             code, outgoing = RequestCode.SEND_MESSAGE_V2, self._prepare(messages[0])
             return await self._send(outgoing, code, None, None)
-        messages = [self._with_id(message) for message in messages]
-        code = RequestCode.SEND_BATCH_MESSAGE
-        return await self._send(self._prepare_batch(messages), code, None, None)
-
-    def _with_id(self, message: Message) -> Message:
-        """Return the message with an id; the application's object stays as it is."""
-        if names.UNIQ_KEY in message.properties:
-            return message
-        identified = {**message.properties, names.UNIQ_KEY: self.instance.uniq_ids.next()}
-        return replace(message, properties=identified)
+        next_id = self.instance.uniq_ids.next
+        outgoing = prepare_batch([identified(each, next_id) for each in messages], next_id())
+        return await self._send(outgoing, RequestCode.SEND_BATCH_MESSAGE, None, None)
 
     def _sending(
         self, messages: Sequence[Message], kind: MessageKind
@@ -591,9 +593,3 @@ class Producer(Closing):
         return HeartbeatData(
             client_id=self.instance.client_id, producer_data_set=[ProducerData(self.group)]
         )
-
-
-def _kind_of(message: Message, key: str | None) -> MessageKind:
-    if message.is_delayed:
-        return MessageKind.DELAYED
-    return MessageKind.NORMAL if key is None else MessageKind.ORDERED

@@ -1,9 +1,11 @@
 """Prepares a user's message for sending: checks, properties, id, compression, flags."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from epochmq.base.errors import UsageError
 from epochmq.base.limits import MESSAGE_BYTES_MAX, PROPERTIES_BYTES_MAX
+from epochmq.model import batch as batches
 from epochmq.model import property_names as names
 from epochmq.model.compression import Compressor, compressor
 from epochmq.model.group import RETRIES_UNLIMITED
@@ -42,6 +44,7 @@ def kind_of(value: object) -> str:
 
 
 COMPRESS_OVER_BYTES = 4_096
+_NEVER = 1 << 30
 ZLIB = compressor("zlib")
 
 
@@ -92,6 +95,29 @@ def prepare(
     outgoing = Outgoing(message.topic, body, text, message.flag, flags, properties[names.UNIQ_KEY])
     if is_retry_topic(message.topic):  # a new message: brokers must not make it a dead letter
         outgoing.max_reconsume_times = RETRIES_UNLIMITED
+    return outgoing
+
+
+def prepare_batch(messages: Sequence[Message], uniq_id: str) -> Outgoing:
+    """Prepare messages, each with an id (UNIQ_KEY), for one request; a batch is never compressed.
+
+    Args:
+        messages: one or more messages of one topic.
+        uniq_id: an id for the batch, which no message gets.
+
+    Raises:
+        UsageError: they cannot be one batch, or every broker would refuse one of them.
+    """
+    if not messages or len({message.topic for message in messages}) != 1:
+        raise UsageError("a batch holds one or more messages of one topic")
+    if is_retry_topic(messages[0].topic) or any(m.is_delayed for m in messages):
+        raise UsageError("messages of a batch can be neither delayed nor retried; send them singly")
+    whole = Message(messages[0].topic, batches.encode(list(messages)))
+    outgoing = prepare(whole, uniq_id, compress_over_bytes=_NEVER)
+    outgoing.uniq_id = ",".join(message.properties[names.UNIQ_KEY] for message in messages)
+    # Brokers add the properties of the batch to every message in it. An id among them would replace
+    # the id of each message.
+    outgoing.properties = encode(whole.all_properties())
     return outgoing
 
 

@@ -1,14 +1,25 @@
 """The request that sends a prepared message."""
 
 from epochmq.client.core.outgoing import Outgoing
+from epochmq.model.message import Message
 from epochmq.model.names import DEFAULT_TOPIC
+from epochmq.model.property_names import MSG_TYPE
 from epochmq.model.topic import MessageQueue
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.headers.send_headers import SendHeaderV2
 
+REPLY = "reply"
+"""Value of MSG_TYPE."""
 NEW_TOPIC_QUEUES = 4
 """Queues of a topic that its first send creates, unless the broker wants fewer."""
+
+
+def send_code(message: Message) -> RequestCode:
+    """Return the code of the request for one message: a reply is pushed by the broker."""
+    if message.properties.get(MSG_TYPE) == REPLY:
+        return RequestCode.SEND_REPLY_MESSAGE_V2
+    return RequestCode.SEND_MESSAGE_V2
 
 
 def send_command(
@@ -24,7 +35,7 @@ def send_command(
 
     Args:
         outgoing: the message, or the messages of a batch.
-        code: SEND_MESSAGE_V2 or SEND_BATCH_MESSAGE.
+        code: SEND_MESSAGE_V2, SEND_BATCH_MESSAGE or SEND_REPLY_MESSAGE_V2.
         queue: the queue to send to.
         group: the producer group.
         born_wall_ms: the time of the send (Unix milliseconds).

@@ -28,6 +28,7 @@ class Producer(Facade[aio.Producer]):
     send_ordered = waits(aio.Producer.send_ordered)
     send_oneway = waits(aio.Producer.send_oneway)
     send_batch = waits(aio.Producer.send_batch)
+    request = waits(aio.Producer.request)
     recall = waits(aio.Producer.recall)
     queues = waits(aio.Producer.queues)
 
@@ -64,6 +65,7 @@ class TransactionProducer(Facade[aio.TransactionProducer]):
     send_ordered = waits(aio.TransactionProducer.send_ordered)
     send_oneway = waits(aio.TransactionProducer.send_oneway)
     send_batch = waits(aio.TransactionProducer.send_batch)
+    request = waits(aio.TransactionProducer.request)
     recall = waits(aio.TransactionProducer.recall)
     send_in_transaction = waits(aio.TransactionProducer.send_in_transaction)
     queues = waits(aio.TransactionProducer.queues)
