@@ -12,6 +12,7 @@ PACKAGES = {
     "compression": {"lz4", "zstandard"},
     "auth": {"cryptography", "yaml"},
     "metrics": {"prometheus_client"},
+    "celery": {"kombu"},
     "telemetry": {"opentelemetry"},
     "dashboard": {"starlette", "uvicorn"},
 }
@@ -22,6 +23,7 @@ OWNERS = {
     "epochmq.tables.archive_rows": "spark",
     "epochmq.auth.": "auth",
     "epochmq.observe.": "metrics",
+    "epochmq.kombu": "celery",
     "epochmq.client.aio.open_telemetry": "telemetry",
     "epochmq.admin.dashboard.": "dashboard",
 }

@@ -1,0 +1,252 @@
+"""Reads the messages of one kombu queue by POP, and keeps what it handed out invisible.
+
+All methods run on the event loop of the blocking clients. A message that is in hand stays hidden
+from other consumers: its invisible time is renewed until it is acknowledged or given back. When
+the process dies, the message is delivered again after the rest of that time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from epochmq.base.errors import EpochError, NotFound, Refused
+from epochmq.client.aio.instance import Instance
+from epochmq.client.aio.pop_calls import PopCalls
+from epochmq.client.core.consumer_state import StartPoint
+from epochmq.client.core.pop_state import GIVE_BACK_MS, PopHandle, handle_of
+from epochmq.model.group import build
+from epochmq.model.message import StoredMessage
+from epochmq.model.topic import MessageQueue
+from epochmq.wire.bodies.group_bodies import ConsumerData, HeartbeatData
+
+log = logging.getLogger(__name__)
+
+POP_COUNT_MAX = 32
+POLL_MS = 500
+"""How long a pop waits for messages; a reader needs as long to stop."""
+LOOK_S = 5.0
+"""How often the brokers of a topic are looked up."""
+PAUSE_S = 1.0
+"""Pause after a pop that failed."""
+
+
+@dataclass(eq=False, slots=True)
+class InHand:
+    """A message that was popped and is not acknowledged."""
+
+    message: StoredMessage
+    handle: PopHandle
+    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while its invisible time is changed, because that replaces the handle."""
+
+
+class QueueReader:
+    """Pops the messages of one topic for one consumer group.
+
+    Args:
+        instance: connections and routes.
+        topic: the topic.
+        group: the consumer group.
+        start: where a new group begins.
+        invisible_ms: how long a popped message is hidden; renewed while it is in hand.
+        room: returns how many more messages are wanted now.
+        offer: gets each popped message.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        topic: str,
+        group: str,
+        *,
+        start: StartPoint,
+        invisible_ms: int,
+        room: Callable[[], int],
+        offer: Callable[[InHand], None],
+    ) -> None:
+        self.topic = topic
+        self.group = group
+        self._instance = instance
+        self._calls = PopCalls(instance, group)
+        self._data = build(topic, "*")
+        self._start = start
+        self._invisible_ms = invisible_ms
+        self._room = room
+        self._offer = offer
+        self._in_hand: set[InHand] = set()
+        self._asked = 0
+        """Messages that pops under way may bring."""
+        self._roomy = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._brokers_task: asyncio.Task[None] | None = None
+        self._renewals: asyncio.Task[None] | None = None
+        self._pops: dict[str, asyncio.Task[None]] = {}
+        """The task that pops, by broker."""
+        instance.beat_with(self._heartbeat)
+
+    def start(self) -> None:
+        """Begin to pop; `offer` gets the messages. A stopped reader may be started again."""
+        self._stopping.clear()
+        self._brokers_task = self._instance.spawn(self._follow_brokers(), f"read {self.topic}")
+
+    def wake(self) -> None:
+        """Note that there may be room for more messages."""
+        self._roomy.set()
+
+    async def stop(self) -> None:
+        """Pop no more; a message that a pop under way brings is given back.
+
+        What is in hand stays hidden from other consumers until it is acknowledged or given back.
+        """
+        self._stopping.set()
+        self._roomy.set()
+        if self._brokers_task is not None:
+            self._brokers_task.cancel()
+        pops, self._pops = self._pops, {}
+        await asyncio.gather(*pops.values(), return_exceptions=True)
+
+    async def ack(self, taken: InHand) -> None:
+        """Acknowledge a message; raises `NotReachable` if that is not certain."""
+        self._in_hand.discard(taken)
+        self.wake()
+        try:
+            async with taken.changing:
+                await self._calls.ack(self.topic, taken.handle)
+        except Refused as error:
+            log.warning(
+                "message %(msg_id)s of %(topic)s could not be acknowledged: %(error)s",
+                {"msg_id": taken.message.msg_id, "topic": self.topic, "error": error},
+            )
+
+    async def give_back(self, taken: InHand) -> None:
+        """Let the message be delivered again soon."""
+        self._in_hand.discard(taken)
+        self.wake()
+        try:
+            async with taken.changing:
+                await self._calls.change_invisible(self.topic, taken.handle, GIVE_BACK_MS)
+        except EpochError as error:
+            log.info(
+                "message %(msg_id)s of %(topic)s comes again later: %(error)s",
+                {"msg_id": taken.message.msg_id, "topic": self.topic, "error": error},
+            )
+
+    async def get(self) -> InHand | None:
+        """Pop one message that is there now; None if there is none."""
+        for broker in await self._brokers():
+            popped = await self._pop(broker, 1, poll_ms=0)
+            if popped:
+                return popped[0]
+        return None
+
+    async def purge(self) -> int:
+        """Acknowledge everything that is there now; return the number of messages."""
+        purged = 0
+        for broker in await self._brokers():
+            while popped := await self._pop(broker, POP_COUNT_MAX, poll_ms=0):
+                handles = [taken.handle for taken in popped]
+                self._in_hand.difference_update(popped)
+                await self._calls.ack_all(self.topic, broker, handles)
+                purged += len(popped)
+        return purged
+
+    async def _brokers(self) -> list[str]:
+        try:
+            await self._instance.ensure_route(self.topic)
+        except NotFound:
+            return []
+        queues = self._instance.routes.subscribe(self.topic)
+        return list(dict.fromkeys(queue.broker_name for queue in queues))
+
+    async def _follow_brokers(self) -> None:
+        while True:
+            try:
+                for broker in await self._brokers():
+                    if broker not in self._pops:
+                        work = self._pop_forever(broker)
+                        self._pops[broker] = self._instance.spawn(work, f"pop {broker}")
+                await self._instance.greet_all()
+            except EpochError as error:
+                log.info(
+                    "brokers of %(topic)s are not known now: %(error)s",
+                    {"topic": self.topic, "error": error},
+                )
+            await asyncio.sleep(LOOK_S)
+
+    async def _pop_forever(self, broker: str) -> None:
+        while not self._stopping.is_set():
+            count = min(self._room() - self._asked, POP_COUNT_MAX)
+            if count <= 0:
+                self._roomy.clear()
+                await self._roomy.wait()
+                continue
+            self._asked += count
+            try:
+                popped = await self._pop(broker, count, poll_ms=POLL_MS)
+            except EpochError as error:
+                log.info(
+                    "cannot read %(topic)s at %(broker)s: %(error)s",
+                    {"topic": self.topic, "broker": broker, "error": error},
+                )
+                self._instance.routes.expire(self.topic)
+                await asyncio.sleep(PAUSE_S)
+                continue
+            finally:
+                self._asked -= count
+            for taken in popped:
+                if self._stopping.is_set():
+                    await self.give_back(taken)
+                else:
+                    self._offer(taken)
+
+    async def _pop(self, broker: str, count: int, *, poll_ms: int) -> list[InHand]:
+        popped = await self._calls.pop(
+            MessageQueue(self.topic, broker, -1),
+            count,
+            self._data,
+            invisible_ms=self._invisible_ms,
+            start=self._start,
+            poll_ms=poll_ms,
+        )
+        taken = [InHand(message, handle_of(message)) for message in popped.messages]
+        self._in_hand.update(taken)
+        if taken and self._renewals is None:
+            self._renewals = self._instance.spawn(self._renew(), f"renew {self.topic}")
+        return taken
+
+    async def _renew(self) -> None:
+        """Hide what is in hand for longer, before its invisible time ends."""
+        while True:
+            await asyncio.sleep(self._invisible_ms / 3_000)
+            await asyncio.gather(*(self._renew_one(taken) for taken in list(self._in_hand)))
+
+    async def _renew_one(self, taken: InHand) -> None:
+        try:
+            async with taken.changing:
+                if taken in self._in_hand:
+                    taken.handle = await self._calls.change_invisible(
+                        self.topic, taken.handle, self._invisible_ms
+                    )
+        except Refused as error:
+            self._in_hand.discard(taken)
+            log.warning(
+                "message %(msg_id)s of %(topic)s may be delivered again: %(error)s",
+                {"msg_id": taken.message.msg_id, "topic": self.topic, "error": error},
+            )
+        except EpochError as error:
+            log.info(
+                "cannot renew a message of %(topic)s now: %(error)s",
+                {"topic": self.topic, "error": error},
+            )
+
+    def _heartbeat(self) -> HeartbeatData:
+        consumer = ConsumerData(
+            group_name=self.group,
+            consume_type="CONSUME_PASSIVELY",
+            message_model="CLUSTERING",
+            consume_from_where=self._start.value,
+            subscription_data_set=[self._data],
+            unit_mode=False,
+        )
+        return HeartbeatData(client_id=self._instance.client_id, consumer_data_set=[consumer])

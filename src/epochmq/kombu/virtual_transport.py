@@ -1,0 +1,504 @@
+"""The transport: kombu's queues are topics, each with one consumer group that pops it.
+
+A queue is a topic and a consumer group of its name. A fanout exchange is a topic, which each bound
+queue reads with its own group. Bindings of other exchanges are kept in the process, as in kombu's
+other virtual transports: each process declares them.
+
+The URL is `epochmq://[user:password@]host[:port]`, host and port of a name server. Without a user
+the credentials are those of the process (docs/SECURITY.md).
+
+Options (`broker_transport_options` of Celery):
+    namesrv: addresses of the name servers, "host:port;host:port"; otherwise that of the URL.
+    visibility_timeout: seconds for which a message is hidden after its consumer's process died.
+    queues_per_topic: number of queues of a new topic.
+"""
+
+import asyncio
+import base64
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+from kombu.transport import virtual
+
+from epochmq import __version__
+from epochmq.auth.credentials import Credentials
+from epochmq.base.errors import EpochError, NotFound, NotReachable, PeerError, UsageError
+from epochmq.client.aio import Admin, Producer
+from epochmq.client.aio.instance import Instance
+from epochmq.client.core.consumer_state import StartPoint
+from epochmq.kombu.broker_names import fanout_topic_of, group_of, topic_of
+from epochmq.kombu.queue_reader import InHand, QueueReader
+from epochmq.model.message import Message, StoredMessage
+from epochmq.model.names import retry_topic
+from epochmq.model.topic import TopicConfig
+from epochmq.runtime import loop_thread
+
+T = TypeVar("T")
+
+PORT = 9876
+VISIBILITY_S = 60
+VISIBILITY_MIN_S, VISIBILITY_MAX_S = 5, 300
+QUEUES_PER_TOPIC = 8
+UNLIMITED_PREFETCH = 128
+"""Messages in hand of a channel without a prefetch limit."""
+SEND_TIMEOUT_MS = 10_000
+REPLY_EXCHANGES = "reply."
+"""Prefix of the exchanges of replies to remote-control commands (`kombu.pidbox`)."""
+_WAIT_S = 1.0
+
+
+class BrokerLink:
+    """The connections of one transport; its coroutines run on the loop of the blocking clients."""
+
+    def __init__(
+        self, namesrv: str, queues_per_topic: int, credentials: Credentials | None
+    ) -> None:
+        self._namesrv = namesrv
+        self._credentials = credentials
+        self._queues_per_topic = queues_per_topic
+        self._known: set[str] = set()
+        """Topics that exist."""
+        self._instances: list[Instance] = []
+        self.producer = loop_thread.call(
+            lambda: Producer(namesrv, "kombu", timeout_ms=SEND_TIMEOUT_MS, credentials=credentials)
+        )
+        self.admin = loop_thread.call(lambda: Admin(namesrv, credentials=credentials))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` and return its result."""
+        return loop_thread.run(work)
+
+    async def open(self) -> None:
+        """Check that a name server answers; raises `NotReachable`."""
+        await self.admin.cluster_info()
+        await self.producer.start()
+
+    async def ensure(self, topic: str) -> None:
+        """Create the topic if it does not exist."""
+        if topic in self._known:
+            return
+        if not await self.exists(topic):
+            count = self._queues_per_topic
+            await self.admin.create_topic(TopicConfig(topic, count, count))
+        self._known.add(topic)
+
+    async def exists(self, topic: str) -> bool:
+        """Return whether the topic exists."""
+        try:
+            await self.admin.brokers_of(topic)
+        except NotFound:
+            return False
+        return True
+
+    async def send(self, topic: str, body: bytes) -> None:
+        """Send a message, and create its topic; raises `NotReachable` if it may not be stored."""
+        await self.ensure(topic)
+        try:
+            await self.producer.send(Message(topic, body))
+        except NotFound:  # another process deleted the topic
+            self._known.discard(topic)
+            await self.ensure(topic)
+            await self.producer.send(Message(topic, body))
+
+    async def send_if_there(self, topic: str, body: bytes) -> None:
+        """Send a message if its topic exists."""
+        if await self.exists(topic):
+            await self.producer.send(Message(topic, body))
+
+    async def lag(self, topic: str, group: str) -> int:
+        """Return how many messages of the topic wait for the group."""
+        try:
+            table, _ = await self.admin.progress(group, topic)
+        except NotFound:
+            table = {}
+        if table:
+            return sum(at.broker_offset - at.consumer_offset for at in table.values())
+        waiting = 0
+        for address in (await self.admin.brokers_of(topic)).values():
+            bounds, _ = await self.admin.topic_stats_of(address, topic)
+            waiting += sum(at.max_offset - max(at.min_offset, 0) for at in bounds.values())
+        return waiting
+
+    async def delete(self, topic: str, group: str) -> None:
+        """Delete a topic with its messages, and the group."""
+        self._known.discard(topic)
+        for address in (await self.admin.masters()).values():
+            await self.admin.delete_group(address, group, clean_offsets=True)
+        for name in (topic, retry_topic(group)):
+            await self.admin.delete_topic(name)
+
+    async def stop_reading(self, readers: Iterable[QueueReader]) -> None:
+        """Stop the readers at the same time."""
+        await asyncio.gather(*(reader.stop() for reader in readers))
+
+    async def new_instance(self) -> Instance:
+        """Return connections for one reader."""
+        instance = Instance(self._namesrv, credentials=self._credentials)
+        self._instances.append(instance)
+        await instance.start()
+        return instance
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(*(instance.close() for instance in self._instances))
+        await self.producer.close()
+        await self.admin.close()
+
+
+class EpochChannel(virtual.Channel):  # type: ignore[misc]
+    """One channel: what it consumes, and what of it is in hand."""
+
+    supports_fanout = True
+    do_restore = True
+
+    def __init__(self, connection: "EpochTransport", **kwargs: Any) -> None:
+        super().__init__(connection, **kwargs)
+        self._broker = connection.broker
+        self._readers: dict[str, QueueReader] = {}
+        self._asking: dict[str, QueueReader] = {}
+        """Readers of queues that are asked for single messages."""
+        self._ready: queue.SimpleQueue[tuple[str, InHand]] = queue.SimpleQueue()
+        self._tags: dict[str, tuple[QueueReader, InHand]] = {}
+        """What is in hand, by delivery tag."""
+        self._fanouts: dict[str, str] = {}
+        """Exchange of each queue that is bound to a fanout exchange."""
+
+    # Queues ----------------------------------------------------------------------------------
+
+    def _place(self, queue_name: str) -> tuple[str, str]:
+        """Return topic and group of a queue."""
+        exchange = self._fanouts.get(queue_name)
+        topic = topic_of(queue_name) if exchange is None else fanout_topic_of(exchange)
+        return topic, group_of(queue_name)
+
+    def _new_queue(self, queue_name: str, **kwargs: Any) -> None:
+        self._broker.run(self._broker.ensure(topic_of(queue_name)))
+
+    def _has_queue(self, queue_name: str, **kwargs: Any) -> bool:
+        return self._broker.run(self._broker.exists(topic_of(queue_name)))
+
+    def _size(self, queue_name: str) -> int:
+        try:
+            return self._broker.run(self._broker.lag(*self._place(queue_name)))
+        except NotFound:
+            return 0
+
+    def _put(self, queue_name: str, message: dict[str, Any], **kwargs: Any) -> None:
+        body = json.dumps(message).encode()
+        exchange = message["properties"].get("delivery_info", {}).get("exchange", "")
+        is_reply = exchange.startswith(REPLY_EXCHANGES)
+        send = self._broker.send_if_there if is_reply else self._broker.send
+        self._broker.run(send(topic_of(queue_name), body))
+
+    def _lookup(self, exchange: str, routing_key: str, default: str | None = None) -> list[str]:
+        """Return the queues that a message goes to.
+
+        A process that replies to a remote-control command does not know the binding of the reply
+        queue, which the process that asks declares. kombu names this queue
+        `<routing key>.<exchange>` (`kombu.pidbox.Mailbox.get_reply_queue`).
+        """
+        found: list[str] = super()._lookup(exchange, routing_key, default)
+        if not found and exchange.startswith(REPLY_EXCHANGES):
+            return [f"{routing_key}.{exchange}"]
+        return found
+
+    def _put_fanout(
+        self, exchange: str, message: dict[str, Any], routing_key: str, **kwargs: Any
+    ) -> None:
+        body = json.dumps(message).encode()
+        self._broker.run(self._broker.send(fanout_topic_of(exchange), body))
+
+    def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue_name: str) -> None:
+        if self.typeof(exchange).type == "fanout":
+            self._fanouts[queue_name] = exchange
+            self._broker.run(self._broker.ensure(fanout_topic_of(exchange)))
+
+    def _purge(self, queue_name: str) -> int:
+        return self._broker.run(self._asked(queue_name).purge())
+
+    def _delete(self, queue_name: str, *args: Any, **kwargs: Any) -> None:
+        self._broker.run(self._broker.delete(topic_of(queue_name), group_of(queue_name)))
+
+    # Reading ---------------------------------------------------------------------------------
+
+    def _reader(self, queue_name: str) -> QueueReader:
+        topic, group = self._place(queue_name)
+        instance = self._broker.run(self._broker.new_instance())
+        is_fanout = queue_name in self._fanouts
+
+        def offer(taken: InHand) -> None:
+            self._ready.put((queue_name, taken))
+            self.connection.arrived.set()
+
+        def make() -> QueueReader:
+            return QueueReader(
+                instance,
+                topic,
+                group,
+                start=StartPoint.LAST if is_fanout else StartPoint.FIRST,
+                invisible_ms=self.connection.visibility_ms,
+                room=self._room,
+                offer=offer,
+            )
+
+        return loop_thread.call(make)
+
+    def _asked(self, queue_name: str) -> QueueReader:
+        reader = self._readers.get(queue_name) or self._asking.get(queue_name)
+        if reader is None:
+            reader = self._asking[queue_name] = self._reader(queue_name)
+        return reader
+
+    def _room(self) -> int:
+        """Return how many more messages may be in hand; called on the other thread."""
+        qos = self.qos
+        limit = qos.prefetch_count or UNLIMITED_PREFETCH
+        return limit - len(self._tags) - self._ready.qsize()
+
+    def basic_consume(
+        self,
+        queue: str,
+        no_ack: bool,
+        callback: Callable[..., Any],
+        consumer_tag: str,
+        **kwargs: Any,
+    ) -> None:
+        """Consume from `queue`."""
+
+        def acknowledge_first(message: virtual.Message) -> Any:
+            self.basic_ack(message.delivery_tag)
+            return callback(message)
+
+        deliver = acknowledge_first if no_ack else callback
+        super().basic_consume(queue, no_ack, deliver, consumer_tag, **kwargs)
+        if queue not in self._readers:
+            reader = self._readers[queue] = self._asked(queue)
+            del self._asking[queue]
+            loop_thread.call(reader.start)
+
+    def basic_cancel(self, consumer_tag: str) -> None:
+        """Consume no more; what waits in this process is given back."""
+        queue_name = self._tag_to_queue.get(consumer_tag)
+        super().basic_cancel(consumer_tag)
+        if queue_name is None or queue_name in self._active_queues:
+            return
+        reader = self._readers.pop(queue_name, None)
+        if reader is not None:
+            self._asking[queue_name] = reader
+            self._broker.run(reader.stop())
+            self._give_back_ready(queue_name)
+
+    def basic_qos(
+        self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False
+    ) -> None:
+        """Limit how many messages are in hand."""
+        super().basic_qos(prefetch_size, prefetch_count, apply_global)
+        self._wake()
+
+    def drain_events(self, timeout: float | None = None, callback: Any = None) -> None:
+        """Deliver one message that is here; raises `queue.Empty`."""
+        if not (self._consumers and self.qos.can_consume()):
+            raise queue.Empty
+        queue_name, taken = self._ready.get_nowait()
+        reader = self._readers.get(queue_name)
+        if reader is None:
+            self._broker.run(self._asking[queue_name].give_back(taken))
+            raise queue.Empty
+        deliver = callback or self.connection._deliver
+        deliver(self._decoded(reader, taken), queue_name)
+
+    def basic_get(self, queue: str, no_ack: bool = False, **kwargs: Any) -> Any:
+        """Return the next message of `queue`, or None."""
+        message = super().basic_get(queue, no_ack, **kwargs)
+        if message is not None and no_ack:
+            self.basic_ack(message.delivery_tag)
+        return message
+
+    def _get(self, queue_name: str, timeout: float | None = None) -> dict[str, Any]:
+        reader = self._asked(queue_name)
+        taken = self._broker.run(reader.get())
+        if taken is None:
+            raise queue.Empty
+        return self._decoded(reader, taken)
+
+    def _decoded(self, reader: QueueReader, taken: InHand) -> dict[str, Any]:
+        """Return the message as kombu's dict, with a delivery tag of its own."""
+        message = _kombu_message(taken.message) or _foreign(taken.message)
+        properties = message["properties"]
+        tag = properties["delivery_tag"] = self._next_delivery_tag()
+        if taken.message.reconsume_times:
+            properties["delivery_info"]["redelivered"] = True
+        self._tags[tag] = reader, taken
+        return message
+
+    # In hand ---------------------------------------------------------------------------------
+
+    def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
+        """Acknowledge a message."""
+        reader_and_message = self._tags.pop(delivery_tag, None)
+        super().basic_ack(delivery_tag)
+        if reader_and_message is not None:
+            reader, taken = reader_and_message
+            self._broker.run(reader.ack(taken))
+        self._wake()
+
+    def basic_reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        """Give a message back, or drop it."""
+        if requeue:
+            super().basic_reject(delivery_tag, requeue=True)
+        else:
+            self.basic_ack(delivery_tag)
+
+    def _restore(self, message: virtual.Message) -> None:
+        found = self._tags.pop(message.delivery_tag, None)
+        if found is not None:
+            reader, taken = found
+            self._broker.run(reader.give_back(taken))
+        self._wake()
+
+    def _give_back_ready(self, queue_name: str | None) -> None:
+        """Give back what was popped and not delivered, of one queue or of all."""
+        kept = []
+        while True:
+            try:
+                name, taken = self._ready.get_nowait()
+            except queue.Empty:
+                break
+            if queue_name in (None, name):
+                reader = self._readers.get(name) or self._asking[name]
+                self._broker.run(reader.give_back(taken))
+            else:
+                kept.append((name, taken))
+        for each in kept:
+            self._ready.put(each)
+
+    def _wake(self) -> None:
+        readers = list(self._readers.values())
+
+        def wake() -> None:
+            for reader in readers:
+                reader.wake()
+
+        if readers:
+            loop_thread.call(wake)
+
+    def close(self) -> None:
+        """Stop reading, and give back what is in hand."""
+        if self.closed:
+            return
+        try:
+            self._broker.run(self._broker.stop_reading(self._readers.values()))
+            self._give_back_ready(None)
+        except (EpochError, OSError):
+            pass  # what is in hand is delivered again when its invisible time is over
+        super().close()
+
+
+def _kombu_message(stored: StoredMessage) -> dict[str, Any] | None:
+    """Return what a producer of kombu wrote; None if it was another program."""
+    try:
+        message = json.loads(stored.plain_body())
+    except (ValueError, RecursionError, EpochError):
+        return None
+    match message:
+        case {"body": str(), "headers": dict(), "properties": {"delivery_info": dict()}}:
+            return dict(message)
+    return None
+
+
+def _foreign(stored: StoredMessage) -> dict[str, Any]:
+    """Return the message of another program: kombu's consumers get its bytes, and decide."""
+    try:
+        body = stored.plain_body()
+    except EpochError:
+        body = stored.body  # compressed in a way that cannot be read
+    return {
+        "body": base64.b64encode(body).decode(),
+        "content-type": "application/data",
+        "content-encoding": "binary",
+        "headers": dict(stored.properties),
+        "properties": {
+            "body_encoding": "base64",
+            "delivery_info": {"exchange": "", "routing_key": stored.topic},
+        },
+    }
+
+
+class EpochTransport(virtual.Transport):  # type: ignore[misc]
+    """The transport `epochmq` of kombu."""
+
+    Channel = EpochChannel
+    default_port = PORT
+    polling_interval = None
+    driver_type = "epochmq"
+    driver_name = "epochmq"
+    can_parse_url = False
+    implements = virtual.Transport.implements.extend(
+        asynchronous=False,
+        exchange_type=frozenset(["direct", "topic", "fanout"]),
+        heartbeats=False,
+    )
+    connection_errors = (*virtual.Transport.connection_errors, NotReachable, PeerError)
+    channel_errors = (*virtual.Transport.channel_errors, EpochError)
+
+    def __init__(self, client: Any, **kwargs: Any) -> None:
+        super().__init__(client, **kwargs)
+        options = client.transport_options
+        host, port = client.hostname or "127.0.0.1", client.port or PORT
+        self._namesrv = options.get("namesrv") or f"{host}:{port}"
+        self._credentials = (
+            Credentials(client.userid, client.password or "") if client.userid else None
+        )
+        seconds = options.get("visibility_timeout", VISIBILITY_S)
+        if not VISIBILITY_MIN_S <= seconds <= VISIBILITY_MAX_S:
+            raise UsageError(
+                f"visibility_timeout is {seconds}; from {VISIBILITY_MIN_S} to {VISIBILITY_MAX_S}"
+                " seconds can be. A task may run longer: its message stays hidden meanwhile"
+            )
+        self.visibility_ms = int(seconds * 1000)
+        self._queues_per_topic = int(options.get("queues_per_topic", QUEUES_PER_TOPIC))
+        self._broker: BrokerLink | None = None
+        self.arrived = threading.Event()
+        """Set when a message was popped."""
+
+    @property
+    def broker(self) -> BrokerLink:
+        """The connections, made on first use."""
+        if self._broker is None:
+            self._broker = BrokerLink(self._namesrv, self._queues_per_topic, self._credentials)
+        return self._broker
+
+    def driver_version(self) -> str:
+        """Return the version of EpochMQ."""
+        return __version__
+
+    def establish_connection(self) -> Any:
+        """Check that a name server answers, and return this transport."""
+        self.broker.run(self.broker.open())
+        return super().establish_connection()
+
+    def close_connection(self, connection: Any) -> None:
+        """Close all channels and connections."""
+        super().close_connection(connection)
+        broker, self._broker = self._broker, None
+        if broker is not None and not broker.producer.instance.is_forked:
+            broker.run(broker.close())
+
+    def drain_events(self, connection: Any, timeout: float | None = None) -> None:
+        """Deliver the next message; raises `socket.timeout` if none comes in time."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            self.arrived.clear()
+            try:
+                self.cycle.get(self._deliver, timeout=timeout)
+                return
+            except queue.Empty:
+                pass
+            left = _WAIT_S if end is None else end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self.arrived.wait(min(left, _WAIT_S))
