@@ -9,6 +9,7 @@ higher.
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from epochmq.base.errors import ConfigError
 from epochmq.broker.config.options import FAST_PORT_STEP, HA_PORT_STEP, BrokerOptions
 from epochmq.model.host import format_addr, parse_addr
 from epochmq.runtime.metrics_options import is_enabled
+from epochmq.runtime.service_manager import environment_of_child, serve_until
 from epochmq.runtime.signals import StopSignal, stop_on_signals
 
 log = logging.getLogger(__name__)
@@ -125,7 +127,8 @@ class GroupSupervisor:
         """Run until `stop`, or until a group cannot be started; then stop all."""
         running = [asyncio.create_task(self._run(group, stop)) for group in self.groups]
         try:
-            log.info("stopping: %(reason)s", {"reason": await stop.wait()})
+            reason = await serve_until(stop, f"{len(self.groups)} groups are started")
+            log.info("stopping: %(reason)s", {"reason": reason})
         finally:
             for group in self.groups:
                 _signal(group, signal.SIGTERM)
@@ -148,7 +151,13 @@ class GroupSupervisor:
             started_s = loop.time()
             # In a session of its own: Ctrl-C in a terminal reaches only the supervisor.
             process = group.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "epochmq", "broker", *group.arguments, start_new_session=True
+                sys.executable,
+                "-m",
+                "epochmq",
+                "broker",
+                *group.arguments,
+                start_new_session=True,
+                env=environment_of_child(os.environ),
             )
             if is_stopping():
                 _signal(group, signal.SIGTERM)

@@ -30,6 +30,7 @@ from epochmq.runtime.peers import Peers
 from epochmq.runtime.process import handle_process_info, server_process
 from epochmq.runtime.rng import new_nonce
 from epochmq.runtime.server import RemotingServer
+from epochmq.runtime.service_manager import serve_until
 from epochmq.runtime.signals import stop_on_signals
 from epochmq.runtime.tls import client_tls, server_tls
 from epochmq.wire.codes import RequestCode
@@ -299,7 +300,8 @@ async def main(
         await server.start()
         try:
             async with nullcontext() if observe is None else observe(server):
-                print(f"name server ready on {options.bind_address}:{server.port}", flush=True)
-                log.info("stopping: %(reason)s", {"reason": await stop.wait()})
+                where = f"{options.bind_address}:{server.port}"
+                reason = await serve_until(stop, f"name server ready on {where}")
+                log.info("stopping: %(reason)s", {"reason": reason})
         finally:
             await server.stop()

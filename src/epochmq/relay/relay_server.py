@@ -22,6 +22,7 @@ from epochmq.runtime.listen import tune
 from epochmq.runtime.peers import Peers
 from epochmq.runtime.process import server_process
 from epochmq.runtime.server import RemotingServer
+from epochmq.runtime.service_manager import serve_until
 from epochmq.runtime.signals import stop_on_signals
 from epochmq.runtime.tls import client_tls, server_tls
 from epochmq.runtime.turn import turn_of
@@ -360,7 +361,7 @@ async def main(options: RelayOptions) -> None:
             ports = ", ".join(
                 f"{group.name} at {options.bind_address}:{group.port}" for group in relay.groups
             )
-            print(f"relay ready: {ports}", flush=True)
-            log.info("stopping: %(reason)s", {"reason": await stop.wait()})
+            reason = await serve_until(stop, f"relay ready: {ports}")
+            log.info("stopping: %(reason)s", {"reason": reason})
         finally:
             await relay.stop()

@@ -50,7 +50,8 @@ from epochmq.runtime.logging_setup import set_level
 from epochmq.runtime.own_host import boot_id, free_port, host_address, host_name, memory_bytes
 from epochmq.runtime.process import process_figures, server_process
 from epochmq.runtime.server import RemotingServer
-from epochmq.runtime.signals import StopSignal, stop_on_signals
+from epochmq.runtime.service_manager import serve_until
+from epochmq.runtime.signals import stop_on_signals
 from epochmq.runtime.tls import server_tls
 from epochmq.store.store import Store
 from epochmq.store.store_service import StoreService
@@ -584,16 +585,13 @@ async def main(options: BrokerOptions, observe: Observe | None = None) -> None:
         calm_collector()
         try:
             async with nullcontext() if observe is None else observe(broker):
-                await _wait_for_stop(broker, stop)
+                reason = await serve_until(stop, _ready_line(broker))
+                log.info("stopping: %(reason)s", {"reason": reason})
         finally:
             await broker.stop()
 
 
-async def _wait_for_stop(broker: Broker, stop: StopSignal) -> None:
+def _ready_line(broker: Broker) -> str:
     shown = broker.options
-    print(
-        f"broker {shown.broker_name} ready on {shown.bind_address}:{broker.port}"
-        f" (clients are told {broker.node.address})",
-        flush=True,
-    )
-    log.info("stopping: %(reason)s", {"reason": await stop.wait()})
+    where = f"{shown.bind_address}:{broker.port} (clients are told {broker.node.address})"
+    return f"broker {shown.broker_name} ready on {where}"

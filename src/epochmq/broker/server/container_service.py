@@ -51,6 +51,7 @@ from epochmq.runtime.logging_setup import open_own_file, spoken_of
 from epochmq.runtime.process import server_process
 from epochmq.runtime.rng import new_nonce
 from epochmq.runtime.server import RemotingServer
+from epochmq.runtime.service_manager import serve_until
 from epochmq.runtime.signals import stop_on_signals
 from epochmq.runtime.tls import server_tls
 from epochmq.wire.codes import RequestCode, ResponseCode
@@ -373,10 +374,8 @@ async def main(
             await container.start()
             calm_collector()
             names = ", ".join(map(str, container.brokers)) or "no broker"
-            print(
-                f"container ready on {options.bind_address}:{container.port} with {names}",
-                flush=True,
-            )
-            log.info("stopping: %(reason)s", {"reason": await stop.wait()})
+            where = f"{options.bind_address}:{container.port}"
+            reason = await serve_until(stop, f"container ready on {where} with {names}")
+            log.info("stopping: %(reason)s", {"reason": reason})
         finally:
             await container.stop()

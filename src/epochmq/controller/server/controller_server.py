@@ -43,6 +43,7 @@ from epochmq.runtime.peers import Peers
 from epochmq.runtime.process import handle_process_info, server_process
 from epochmq.runtime.rng import RealRng, new_nonce
 from epochmq.runtime.server import RemotingServer
+from epochmq.runtime.service_manager import serve_until
 from epochmq.runtime.signals import stop_on_signals
 from epochmq.runtime.tls import client_tls, server_tls
 from epochmq.wire.codes import RequestCode, ResponseCode
@@ -405,8 +406,10 @@ async def main(options: ControllerOptions, observe: Observe | None = None) -> No
             where = await _listen(server, controller)
             controller.failed.add_done_callback(lambda failed: stop.ask("it cannot go on"))
             async with nullcontext() if observe is None else observe(controller):
-                print(f"controller {options.peers().self_id} ready on {where}", flush=True)
-                log.info("stopping: %(reason)s", {"reason": await stop.wait()})
+                reason = await serve_until(
+                    stop, f"controller {options.peers().self_id} ready on {where}"
+                )
+                log.info("stopping: %(reason)s", {"reason": reason})
             if controller.failed.done():
                 raise controller.failed.result()
         finally:
