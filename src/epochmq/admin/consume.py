@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from epochmq.admin.local.name_completion import complete_groups, complete_topics
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.shared.output import note, output_option
 
@@ -38,7 +39,7 @@ class _ConsumeJob:
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @namesrv_option
 @click.option(
     "--from",
@@ -50,7 +51,12 @@ class _ConsumeJob:
 )
 @click.option("--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option("--exit", "to_end", is_flag=True, help="Stop at the end instead of waiting for more.")
-@click.option("-g", "--group", help="Consume as a member of this group and commit its offsets.")
+@click.option(
+    "-g",
+    "--group",
+    shell_complete=complete_groups,
+    help="Consume as a member of this group and commit its offsets.",
+)
 @click.option(
     "--pop",
     is_flag=True,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from epochmq.admin.local.name_completion import complete_topics
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.shared.output import JSON, note, output_option, print_json
 
@@ -35,7 +36,7 @@ class _ProduceJob:
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.argument("file", required=False)
 @namesrv_option
 @click.option(

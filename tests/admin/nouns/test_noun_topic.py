@@ -3,7 +3,7 @@
 import pytest
 from tests.admin.world import OFFLINE, TOPIC, World
 
-from epochmq.admin.nouns.noun_topic import is_own, time_of
+from epochmq.admin.nouns.noun_topic import time_of
 
 
 def test_list(world: World) -> None:
@@ -22,13 +22,6 @@ def test_list(world: World) -> None:
     rows = world.run("topic", "list", "--all", "-o", "json").rows
     assert {"TBW102", "DefaultCluster", TOPIC} <= {row["topic"] for row in rows}
     assert world.run("topic", "list", "-c", "Nope").code == 5
-
-
-def test_own_topics() -> None:
-    own = {"DefaultCluster", "broker-a"}
-    for name in ("TBW102", "rmq_sys_x", "%RETRY%g", "%DLQ%g", "broker-a", "C_REPLY_TOPIC"):
-        assert is_own(name, own)
-    assert not is_own("orders", own)
 
 
 def test_show(world: World) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from epochmq.admin.local.name_completion import complete_groups
 from epochmq.admin.local.where import DEV_DIRECTORY, namesrv_option
 from epochmq.admin.nouns.noun_base import NounGroup, Row, confirm, shows, yes_option
 from epochmq.admin.shared.output import note, output_option, show
@@ -47,7 +48,7 @@ async def list_groups(admin: "Admin") -> list[Row]:
 
 
 @command.command("show")
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @click.argument("places", nargs=-1, metavar="[PLACE]...")
 @click.option("--count", type=click.IntRange(1), default=20, show_default=True, help="Newest ones.")
 @namesrv_option
@@ -64,7 +65,7 @@ def show_letters(
 
 
 @command.command("resend")
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @click.argument("places", nargs=-1, metavar="[PLACE]...")
 @click.option("--all", "everything", is_flag=True, help="All dead letters of the group.")
 @click.option(

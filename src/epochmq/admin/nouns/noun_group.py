@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from epochmq.admin.local.name_completion import complete_groups, complete_topics
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.messages.position import PositionKind, StartPosition, parse
 from epochmq.admin.nouns.noun_base import (
@@ -151,7 +152,9 @@ async def create(
 
 
 @command.command("delete")
-@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@click.argument(
+    "groups", shell_complete=complete_groups, nargs=-1, required=True, metavar="GROUP..."
+)
 @click.option("--keep-offsets", is_flag=True, help="Keep the committed offsets of the group.")
 @yes_option
 @cluster_option
@@ -186,8 +189,14 @@ def delete(
 
 
 @command.command("reset-offset")
-@click.argument("group")
-@click.option("-t", "--topic", required=True, help="Topic whose offsets are reset.")
+@click.argument("group", shell_complete=complete_groups)
+@click.option(
+    "-t",
+    "--topic",
+    shell_complete=complete_topics,
+    required=True,
+    help="Topic whose offsets are reset.",
+)
 @click.option(
     "--to",
     required=True,
@@ -277,7 +286,7 @@ async def _member_ids(admin: "Admin", group: str) -> list[str]:
 
 
 @command.command("stacks")
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @click.argument("member", required=False)
 @namesrv_option
 @output_option
@@ -312,7 +321,7 @@ def show_stacks(group: str, member: str | None, namesrv: str, output: str) -> No
 
 
 @command.command("show")
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @namesrv_option
 @output_option
 def show_group(group: str, namesrv: str, output: str) -> None:
@@ -343,8 +352,8 @@ def show_group(group: str, namesrv: str, output: str) -> None:
 
 
 @command.command("lag")
-@click.argument("group")
-@click.option("-t", "--topic", help="One topic only.")
+@click.argument("group", shell_complete=complete_groups)
+@click.option("-t", "--topic", shell_complete=complete_topics, help="One topic only.")
 @namesrv_option
 @output_option
 def show_lag(group: str, topic: str | None, namesrv: str, output: str) -> None:
@@ -365,7 +374,7 @@ def show_lag(group: str, topic: str | None, namesrv: str, output: str) -> None:
 
 
 @command.command("members")
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @namesrv_option
 @output_option
 def show_members(group: str, namesrv: str, output: str) -> None:

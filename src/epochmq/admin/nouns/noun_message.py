@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from epochmq.admin.local.name_completion import complete_topics
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.nouns.noun_base import NounGroup, Row, route_of, shows
 from epochmq.admin.shared.asking import ask
@@ -27,7 +28,12 @@ def command() -> None:
 
 @command.command("show")
 @click.argument("msg_id", metavar="ID")
-@click.option("-t", "--topic", help="Topic of the message; required for an id that a client made.")
+@click.option(
+    "-t",
+    "--topic",
+    shell_complete=complete_topics,
+    help="Topic of the message; required for an id that a client made.",
+)
 @click.option(
     "--tracks", is_flag=True, help="Also show the state of the message in each consumer group."
 )
@@ -89,7 +95,7 @@ async def _tracks(admin: "Admin", message: "StoredMessage") -> Row:
 
 
 @command.command("find")
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option("-k", "--key", help="One of the message's keys.")
 @click.option("-u", "--unique-key", help="The id that the producer gave the message.")
 @click.option("--count", type=click.IntRange(1, 1024), default=_COUNT, show_default=True)

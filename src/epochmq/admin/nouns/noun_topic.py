@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from epochmq.admin.local.name_completion import complete_topics
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.nouns.noun_base import (
     NounGroup,
@@ -124,7 +125,7 @@ async def _rows(admin: "Admin", topic: str, cluster: str | None) -> list[Row]:
 
 
 @command.command("update")
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option("--queues", type=_count, help="Queues to read and to write, on each broker.")
 @click.option("--read-queues", type=_count, help="Queues to read.")
 @click.option(
@@ -164,7 +165,9 @@ async def update(
 
 
 @command.command("delete")
-@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@click.argument(
+    "topics", shell_complete=complete_topics, nargs=-1, required=True, metavar="TOPIC..."
+)
 @yes_option
 @cluster_option
 @namesrv_option
@@ -205,29 +208,15 @@ def delete(
 @shows("topic", "brokers", "read_queues", "write_queues", "perm", "type", "ordered")
 async def list_topics(admin: "Admin", everything: bool, cluster: str | None) -> list[Row]:
     """List topics with their queues, summed over all brokers."""
+    from epochmq.admin.shared.own_topics import is_own, own_names
+
     rows: dict[str, Row] = {}
-    own = await _own_names(admin)
+    own = await own_names(admin)
     for broker, address in (await admin.masters(cluster)).items():
         for config in (await admin.topic_configs(address)).values():
             if everything or not is_own(config.topic_name, own):
                 _add(rows.setdefault(config.topic_name, _empty(config)), broker, config)
     return [rows[name] for name in sorted(rows)]
-
-
-async def _own_names(admin: "Admin") -> set[str]:
-    """Every cluster and every broker has a topic of its own name."""
-    info = await admin.cluster_info()
-    return set(info.cluster_addr_table) | set(info.broker_addr_table)
-
-
-def is_own(topic: str, own: set[str]) -> bool:
-    """Whether a topic is the system's: retries, dead letters, templates."""
-    from epochmq.model import names
-
-    if topic in own or names.is_system_topic(topic):
-        return True
-    is_reply = topic.endswith(names.REPLY_TOPIC_SUFFIX)
-    return is_reply or names.is_retry_topic(topic) or names.is_dlq_topic(topic)
 
 
 def _empty(config: "TopicConfig") -> Row:
@@ -255,7 +244,7 @@ def _add(row: Row, broker: str, config: "TopicConfig") -> None:
 
 
 @command.command("show")
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @namesrv_option
 @output_option
 def show_topic(topic: str, namesrv: str, output: str) -> None:
@@ -294,7 +283,7 @@ async def _broker_row(admin: "Admin", topic: str, name: str, address: str) -> Ro
 
 
 @command.command("route")
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @shows("cluster", "broker", "addresses", "read_queues", "write_queues", "perm", title="topic")
 async def show_route(admin: "Admin", topic: str) -> list[Row]:
     """Show which brokers clients go to."""
@@ -315,7 +304,7 @@ async def show_route(admin: "Admin", topic: str) -> list[Row]:
 
 
 @command.command("stats")
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @shows("broker", "queue", "min_offset", "max_offset", "messages", "last", title="topic")
 async def show_stats(admin: "Admin", topic: str) -> list[Row]:
     """Show each queue: its bounds, and when its last message came."""

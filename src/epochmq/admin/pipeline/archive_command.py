@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from epochmq.admin.local.name_completion import complete_topics
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, parse, print_report, progress
 from epochmq.admin.shared.asking import chosen_connection
@@ -14,7 +15,9 @@ from epochmq.spark.typed import NOT_TYPED, Typing, read_schema, typing_by_regist
 
 
 @click.command("archive")
-@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@click.argument(
+    "topics", shell_complete=complete_topics, nargs=-1, required=True, metavar="TOPIC..."
+)
 @click.option("--table", required=True, metavar="DIR|URL", help="Path or URI of the table.")
 @click.option(
     "--format",

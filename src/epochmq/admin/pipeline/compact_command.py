@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
+from epochmq.admin.local.name_completion import complete_topics
 from epochmq.admin.local.where import default_namesrv
 from epochmq.admin.pipeline.options import job_options, print_report, progress
 from epochmq.admin.shared.asking import chosen_connection
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.argument("target", metavar="DIRECTORY")
 @click.option("--table", default="", help="The archive to read.")
 @click.option(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from epochmq.admin.local.name_completion import complete_groups
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, print_report, progress
 from epochmq.admin.pipeline.values import Moment
@@ -11,7 +12,7 @@ from epochmq.admin.shared.output import JSON, show
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @click.option(
     "--by",
     multiple=True,

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from epochmq.admin.local.name_completion import complete_topics
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import job_options, print_report, progress
 from epochmq.admin.pipeline.values import Duration, Moment
@@ -12,7 +13,7 @@ from epochmq.admin.shared.asking import chosen_connection
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option("--sent", default="", metavar="FILE", help="Events of producers: JSON lines.")
 @click.option("--consumed", default="", metavar="FILE", help="Events of consumers: JSON lines.")
 @click.option(

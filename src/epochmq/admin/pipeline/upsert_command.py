@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from epochmq.admin.local.name_completion import complete_topics
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.pipeline.options import print_report, progress
 from epochmq.admin.shared.asking import chosen_connection
@@ -11,7 +12,7 @@ from epochmq.admin.shared.output import output_option
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option("--table", required=True, metavar="DIR|URL", help="Path or URI of the table.")
 @click.option(
     "--format",
