@@ -11,7 +11,7 @@ BENCH_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test verify static unit spark compat chaos soak soak-spark fix bench clean
+.PHONY: help setup setup-demo demo test verify static unit spark compat chaos soak soak-spark fix bench release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -21,6 +21,10 @@ setup: ## create .venv with everything a developer needs
 
 setup-demo:
 	@scripts/bootstrap demo
+
+release: ## build and check wheel, sdist, SBOM and notes in dist/; uploads nothing
+	@scripts/bootstrap release
+	@$(PY) scripts/release.py
 
 demo: setup-demo ## the main job: a cluster, a real data set, a verdict
 	@$(PY) -m examples.demo $(DEMO_ARGS)
