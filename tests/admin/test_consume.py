@@ -1,6 +1,7 @@
 """`epochmq consume`: usage, filters, pipes, signals."""
 
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -92,6 +93,33 @@ def test_a_reader_that_leaves_is_no_failure(
         assert reader.wait(20) == 0
         assert reader.stderr.read() == b""
         reader.stdout = None  # for whoever collects the rest
+
+
+@pytest.mark.parametrize("group", [[], ["-g", "C_early"]])
+def test_a_consumer_waits_for_its_topic(world: World, tmp_path: Path, group: list[str]) -> None:
+    topic = f"later-{len(group)}"
+    with shell_in(tmp_path) as shell:
+        at = ["-n", world.cluster.namesrv_addr]
+        args = [topic, "--wait", "--count", "2", *at, *group]
+        early = shell.start("consume", *args)
+        assert not ends_within(early, 1.0)
+        code, _, err = shell.run("produce", topic, *at, stdin=b"a\nb\n")
+        assert code == 0, err
+        assert early.wait(20) == 0
+        assert early.stdout is not None
+        assert sorted(early.stdout.read().split()) == [b"a", b"b"]
+        assert world.run("consume", TOPIC, "--wait", "--exit").lines == [
+            f"body-{n}" for n in range(6)
+        ]
+
+
+def ends_within(child: "subprocess.Popen[bytes]", seconds: float) -> bool:
+    """Whether `child` ends within the time."""
+    try:
+        child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def test_ctrl_c_ends_following(world: World, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,8 @@ class _ConsumeJob:
     to_end: bool
     pop: bool = False
     invisible_ms: int = 60_000
+    waits: bool = False
+    """Whether to wait for a topic that does not exist."""
 
 
 @click.command()
@@ -50,6 +52,12 @@ class _ConsumeJob:
     "  [default: last; first with --exit]",
 )
 @click.option("--count", type=click.IntRange(1), help="Stop after this many messages.")
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="If the topic does not exist, wait until somebody creates it, and begin at its first"
+    " message.",
+)
 @click.option("--exit", "to_end", is_flag=True, help="Stop at the end instead of waiting for more.")
 @click.option(
     "-g",
@@ -79,6 +87,7 @@ def command(
     namesrv: str,
     position: str | None,
     count: int | None,
+    wait: bool,
     to_end: bool,
     group: str | None,
     pop: bool,
@@ -113,6 +122,7 @@ def command(
         to_end,
         pop,
         invisible_s * 1_000,
+        wait,
     )
     printer = Printer(style_for(output))
     run(_consume(job, printer))
@@ -148,6 +158,12 @@ async def _read(job: _ConsumeJob, printer: "Printer") -> None:
             printer.show(message)
         return job.count is None or printer.count < job.count
 
+    if job.waits:
+        from epochmq.admin.messages.position import FIRST
+        from epochmq.admin.messages.topic_wait import wait_for_topic
+
+        if await wait_for_topic(job.namesrv, job.topic):
+            job = replace(job, position=FIRST)  # what was sent meanwhile is part of the topic
     if job.group is None:
         await _pull(job, printer, take)
     elif job.pop:
