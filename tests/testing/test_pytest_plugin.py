@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SUITE = """
 import asyncio
 
@@ -38,13 +40,30 @@ def test_shared_again(epochmq_session_cluster):
 """
 
 
+MODULE = "epochmq.testing.pytest_plugin"
+NAMED = ("-p", MODULE)
+
+
 def run(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    plugin = ("-p", "epochmq.testing.pytest_plugin", "-p", "no:cacheprovider")
-    command = [sys.executable, "-m", "pytest", "-q", *plugin, *args]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
-def test_fixtures(tmp_path: Path) -> None:
+@pytest.mark.parametrize("args", [(), NAMED], ids=["installed", "installed and named"])
+def test_fixtures(tmp_path: Path, args: tuple[str, ...]) -> None:
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    done = run(tmp_path, *args)
+    assert "5 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_plugin_can_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    done = run(tmp_path, "-p", f"no:{MODULE}")
+    assert "fixture 'epochmq_cluster' not found" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_suite_named_in_its_conftest_works(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(f"pytest_plugins = [{MODULE!r}]\n")
     (tmp_path / "test_suite.py").write_text(SUITE)
     done = run(tmp_path)
     assert "5 passed" in done.stdout, done.stdout + done.stderr

@@ -1,7 +1,8 @@
 """Fixtures for pytest: `epochmq_cluster`, `epochmq_replicas` and `epochmq_session_cluster`.
 
-pytest loads this module by itself where EpochMQ is installed (`-p no:epochmq` prevents that). The
-servers are imported and started only by a test that uses one of the fixtures.
+pytest loads this module by itself where EpochMQ is installed, and
+`-p no:epochmq.testing.pytest_plugin` prevents that. The servers are imported and started only by a
+test that uses one of the fixtures.
 """
 
 from collections.abc import Iterator

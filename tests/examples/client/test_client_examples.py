@@ -44,7 +44,7 @@ def test_a_program_runs(cluster: MiniCluster, name: str) -> None:
 
 def test_the_suite_of_the_service_passes() -> None:
     suite = EXAMPLES / "test_order_service.py"
-    plugin = ("-p", "epochmq.testing.pytest_plugin", "-p", "no:cacheprovider")
+    plugin = ("-p", "no:cacheprovider")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugin, suite],
         cwd=ROOT,
