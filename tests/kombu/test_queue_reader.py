@@ -1,4 +1,4 @@
-"""Reading a queue by POP: what is in hand stays hidden, what is given back is delivered again."""
+"""A queue read by POP: what is not acknowledged stays hidden, what is given back is not."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from epochmq import Message, Producer
 from epochmq.client.aio.instance import Instance
 from epochmq.client.core.consumer_state import StartPoint
-from epochmq.kombu.queue_reader import InHand, QueueReader
+from epochmq.kombu.queue_reader import QueueReader, UnackedMessage
 from epochmq.testing import MiniCluster
 
 TOPIC = "celery"
@@ -17,11 +17,11 @@ INVISIBLE_MS = 5_000  # the least that the broker's revive service works with
 class Queue:
     """A queue with one reader, and what it offered."""
 
-    def __init__(self, reader: QueueReader, offered: "asyncio.Queue[InHand]") -> None:
+    def __init__(self, reader: QueueReader, offered: "asyncio.Queue[UnackedMessage]") -> None:
         self.reader = reader
         self._offered = offered
 
-    async def next(self, timeout: float = 20) -> InHand:
+    async def next(self, timeout: float = 20) -> UnackedMessage:
         return await asyncio.wait_for(self._offered.get(), timeout)
 
     @property
@@ -38,10 +38,10 @@ async def reading(*bodies: bytes, room: int = 32) -> AsyncIterator[Queue]:
                 await producer.send(Message(TOPIC, body), timeout_ms=10_000)
         instance = Instance(cluster.namesrv)
         await instance.start()
-        offered: asyncio.Queue[InHand] = asyncio.Queue()
+        offered: asyncio.Queue[UnackedMessage] = asyncio.Queue()
         given = 0
 
-        def offer(taken: InHand) -> None:
+        def offer(taken: UnackedMessage) -> None:
             nonlocal given
             given += 1
             offered.put_nowait(taken)
@@ -73,12 +73,12 @@ async def test_only_as_many_as_there_is_room_for_are_popped() -> None:
         assert len(left) == 7
 
 
-async def remaining(reader: QueueReader) -> AsyncIterator[InHand]:
+async def remaining(reader: QueueReader) -> AsyncIterator[UnackedMessage]:
     while (taken := await reader.get()) is not None:
         yield taken
 
 
-async def test_what_is_in_hand_stays_hidden_longer_than_its_invisible_time() -> None:
+async def test_an_unacknowledged_message_stays_hidden_longer_than_its_invisible_time() -> None:
     async with reading(b"long") as queue:
         taken = await queue.reader.get()
         assert taken is not None

@@ -125,7 +125,9 @@ def test_without_acknowledgement_each_message_is_delivered_once(cluster: MiniClu
         assert connection.default_channel.queue_declare("careless").message_count == 0
 
 
-def test_what_a_closed_connection_had_in_hand_is_delivered_again(cluster: MiniCluster) -> None:
+def test_what_a_closed_connection_did_not_acknowledge_is_delivered_again(
+    cluster: MiniCluster,
+) -> None:
     queue = Queue("handed-over")
     with connected(cluster) as first:
         first.Producer().publish("task", routing_key="handed-over", declare=[queue])
@@ -198,6 +200,23 @@ def test_a_fanout_reaches_each_bound_queue(cluster: MiniCluster) -> None:
             sender.Producer().publish(number, exchange=news, declare=[news])
         for each in received:
             assert sorted(each.wait_for(3)) == [0, 1, 2]
+
+
+def test_a_closed_channel_leaves_its_group(cluster: MiniCluster, connection: Any) -> None:
+    connection.Producer().publish("task", routing_key="left", declare=[Queue("left")])
+    consumers = cluster.node().consumers
+    channel = connection.channel()
+    delivered: list[Any] = []
+    consumer = connection.Consumer(
+        Queue("left"), channel=channel, callbacks=[lambda _, message: delivered.append(message)]
+    )
+    with consumer:
+        while not delivered:
+            connection.drain_events(timeout=20)
+        assert consumers.group("left") is not None
+        delivered[0].ack()
+    channel.close()
+    assert consumers.group("left") is None
 
 
 # Errors --------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Reads the messages of one kombu queue by POP, and keeps what it handed out invisible.
+"""Reads one kombu queue by POP, and keeps unacknowledged messages invisible.
 
-All methods run on the event loop of the blocking clients. A message that is in hand stays hidden
+All methods run on the event loop of the blocking clients. An unacknowledged message stays hidden
 from other consumers: its invisible time is renewed until it is acknowledged or given back. When
 the process dies, the message is delivered again after the rest of that time.
 """
@@ -25,14 +25,14 @@ log = logging.getLogger(__name__)
 POP_COUNT_MAX = 32
 POLL_MS = 500
 """How long a pop waits for messages; a reader needs as long to stop."""
-LOOK_S = 5.0
+ROUTE_REFRESH_S = 5.0
 """How often the brokers of a topic are looked up."""
 PAUSE_S = 1.0
 """Pause after a pop that failed."""
 
 
 @dataclass(eq=False, slots=True)
-class InHand:
+class UnackedMessage:
     """A message that was popped and is not acknowledged."""
 
     message: StoredMessage
@@ -49,7 +49,7 @@ class QueueReader:
         topic: the topic.
         group: the consumer group.
         start: where a new group begins.
-        invisible_ms: how long a popped message is hidden; renewed while it is in hand.
+        invisible_ms: how long a popped message is hidden; renewed until it is acknowledged.
         room: returns how many more messages are wanted now.
         offer: gets each popped message.
     """
@@ -63,7 +63,7 @@ class QueueReader:
         start: StartPoint,
         invisible_ms: int,
         room: Callable[[], int],
-        offer: Callable[[InHand], None],
+        offer: Callable[[UnackedMessage], None],
     ) -> None:
         self.topic = topic
         self.group = group
@@ -74,10 +74,10 @@ class QueueReader:
         self._invisible_ms = invisible_ms
         self._room = room
         self._offer = offer
-        self._in_hand: set[InHand] = set()
+        self._unacked: set[UnackedMessage] = set()
         self._asked = 0
         """Messages that pops under way may bring."""
-        self._roomy = asyncio.Event()
+        self._has_room = asyncio.Event()
         self._stopping = asyncio.Event()
         self._brokers_task: asyncio.Task[None] | None = None
         self._renewals: asyncio.Task[None] | None = None
@@ -92,47 +92,52 @@ class QueueReader:
 
     def wake(self) -> None:
         """Note that there may be room for more messages."""
-        self._roomy.set()
+        self._has_room.set()
 
     async def stop(self) -> None:
         """Pop no more; a message that a pop under way brings is given back.
 
-        What is in hand stays hidden from other consumers until it is acknowledged or given back.
+        Unacknowledged messages stay hidden from other consumers, until they are given back too.
         """
         self._stopping.set()
-        self._roomy.set()
+        self._has_room.set()
         if self._brokers_task is not None:
             self._brokers_task.cancel()
         pops, self._pops = self._pops, {}
         await asyncio.gather(*pops.values(), return_exceptions=True)
 
-    async def ack(self, taken: InHand) -> None:
+    async def close(self) -> None:
+        """Stop, and close the connections; unacknowledged messages are delivered again later."""
+        await self.stop()
+        await self._instance.close(consumer=self.group)
+
+    async def ack(self, unacked: UnackedMessage) -> None:
         """Acknowledge a message; raises `NotReachable` if that is not certain."""
-        self._in_hand.discard(taken)
+        self._unacked.discard(unacked)
         self.wake()
         try:
-            async with taken.changing:
-                await self._calls.ack(self.topic, taken.handle)
+            async with unacked.changing:
+                await self._calls.ack(self.topic, unacked.handle)
         except Refused as error:
             log.warning(
                 "message %(msg_id)s of %(topic)s could not be acknowledged: %(error)s",
-                {"msg_id": taken.message.msg_id, "topic": self.topic, "error": error},
+                {"msg_id": unacked.message.msg_id, "topic": self.topic, "error": error},
             )
 
-    async def give_back(self, taken: InHand) -> None:
+    async def give_back(self, unacked: UnackedMessage) -> None:
         """Let the message be delivered again soon."""
-        self._in_hand.discard(taken)
+        self._unacked.discard(unacked)
         self.wake()
         try:
-            async with taken.changing:
-                await self._calls.change_invisible(self.topic, taken.handle, GIVE_BACK_MS)
+            async with unacked.changing:
+                await self._calls.change_invisible(self.topic, unacked.handle, GIVE_BACK_MS)
         except EpochError as error:
             log.info(
                 "message %(msg_id)s of %(topic)s comes again later: %(error)s",
-                {"msg_id": taken.message.msg_id, "topic": self.topic, "error": error},
+                {"msg_id": unacked.message.msg_id, "topic": self.topic, "error": error},
             )
 
-    async def get(self) -> InHand | None:
+    async def get(self) -> UnackedMessage | None:
         """Pop one message that is there now; None if there is none."""
         for broker in await self._brokers():
             popped = await self._pop(broker, 1, poll_ms=0)
@@ -145,8 +150,8 @@ class QueueReader:
         purged = 0
         for broker in await self._brokers():
             while popped := await self._pop(broker, POP_COUNT_MAX, poll_ms=0):
-                handles = [taken.handle for taken in popped]
-                self._in_hand.difference_update(popped)
+                handles = [unacked.handle for unacked in popped]
+                self._unacked.difference_update(popped)
                 await self._calls.ack_all(self.topic, broker, handles)
                 purged += len(popped)
         return purged
@@ -172,14 +177,14 @@ class QueueReader:
                     "brokers of %(topic)s are not known now: %(error)s",
                     {"topic": self.topic, "error": error},
                 )
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(ROUTE_REFRESH_S)
 
     async def _pop_forever(self, broker: str) -> None:
         while not self._stopping.is_set():
             count = min(self._room() - self._asked, POP_COUNT_MAX)
             if count <= 0:
-                self._roomy.clear()
-                await self._roomy.wait()
+                self._has_room.clear()
+                await self._has_room.wait()
                 continue
             self._asked += count
             try:
@@ -194,13 +199,13 @@ class QueueReader:
                 continue
             finally:
                 self._asked -= count
-            for taken in popped:
+            for unacked in popped:
                 if self._stopping.is_set():
-                    await self.give_back(taken)
+                    await self.give_back(unacked)
                 else:
-                    self._offer(taken)
+                    self._offer(unacked)
 
-    async def _pop(self, broker: str, count: int, *, poll_ms: int) -> list[InHand]:
+    async def _pop(self, broker: str, count: int, *, poll_ms: int) -> list[UnackedMessage]:
         popped = await self._calls.pop(
             MessageQueue(self.topic, broker, -1),
             count,
@@ -209,30 +214,30 @@ class QueueReader:
             start=self._start,
             poll_ms=poll_ms,
         )
-        taken = [InHand(message, handle_of(message)) for message in popped.messages]
-        self._in_hand.update(taken)
-        if taken and self._renewals is None:
+        unacked = [UnackedMessage(message, handle_of(message)) for message in popped.messages]
+        self._unacked.update(unacked)
+        if unacked and self._renewals is None:
             self._renewals = self._instance.spawn(self._renew(), f"renew {self.topic}")
-        return taken
+        return unacked
 
     async def _renew(self) -> None:
-        """Hide what is in hand for longer, before its invisible time ends."""
+        """Hide unacknowledged messages for longer, before their invisible time ends."""
         while True:
             await asyncio.sleep(self._invisible_ms / 3_000)
-            await asyncio.gather(*(self._renew_one(taken) for taken in list(self._in_hand)))
+            await asyncio.gather(*(self._renew_one(unacked) for unacked in list(self._unacked)))
 
-    async def _renew_one(self, taken: InHand) -> None:
+    async def _renew_one(self, unacked: UnackedMessage) -> None:
         try:
-            async with taken.changing:
-                if taken in self._in_hand:
-                    taken.handle = await self._calls.change_invisible(
-                        self.topic, taken.handle, self._invisible_ms
+            async with unacked.changing:
+                if unacked in self._unacked:
+                    unacked.handle = await self._calls.change_invisible(
+                        self.topic, unacked.handle, self._invisible_ms
                     )
         except Refused as error:
-            self._in_hand.discard(taken)
+            self._unacked.discard(unacked)
             log.warning(
                 "message %(msg_id)s of %(topic)s may be delivered again: %(error)s",
-                {"msg_id": taken.message.msg_id, "topic": self.topic, "error": error},
+                {"msg_id": unacked.message.msg_id, "topic": self.topic, "error": error},
             )
         except EpochError as error:
             log.info(

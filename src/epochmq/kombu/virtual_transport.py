@@ -31,7 +31,7 @@ from epochmq.client.aio import Admin, Producer
 from epochmq.client.aio.instance import Instance
 from epochmq.client.core.consumer_state import StartPoint
 from epochmq.kombu.broker_names import fanout_topic_of, group_of, topic_of
-from epochmq.kombu.queue_reader import InHand, QueueReader
+from epochmq.kombu.queue_reader import QueueReader, UnackedMessage
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.names import retry_topic
 from epochmq.model.topic import TopicConfig
@@ -44,7 +44,7 @@ VISIBILITY_S = 60
 VISIBILITY_MIN_S, VISIBILITY_MAX_S = 5, 300
 QUEUES_PER_TOPIC = 8
 UNLIMITED_PREFETCH = 128
-"""Messages in hand of a channel without a prefetch limit."""
+"""Unacknowledged messages of a channel without a prefetch limit."""
 SEND_TIMEOUT_MS = 10_000
 REPLY_EXCHANGES = "reply."
 """Prefix of the exchanges of replies to remote-control commands (`kombu.pidbox`)."""
@@ -62,11 +62,15 @@ class BrokerLink:
         self._queues_per_topic = queues_per_topic
         self._known: set[str] = set()
         """Topics that exist."""
-        self._instances: list[Instance] = []
         self.producer = loop_thread.call(
             lambda: Producer(namesrv, "kombu", timeout_ms=SEND_TIMEOUT_MS, credentials=credentials)
         )
         self.admin = loop_thread.call(lambda: Admin(namesrv, credentials=credentials))
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a fork of the process that made the connections."""
+        return self.producer.instance.is_forked
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` and return its result."""
@@ -135,22 +139,22 @@ class BrokerLink:
         """Stop the readers at the same time."""
         await asyncio.gather(*(reader.stop() for reader in readers))
 
-    async def new_instance(self) -> Instance:
-        """Return connections for one reader."""
-        instance = Instance(self._namesrv, credentials=self._credentials)
-        self._instances.append(instance)
-        await instance.start()
-        return instance
+    async def close_readers(self, readers: Iterable[QueueReader]) -> None:
+        """Close the readers, with their connections, at the same time."""
+        await asyncio.gather(*(reader.close() for reader in readers))
+
+    def new_instance(self) -> Instance:
+        """Return connections for one reader, which closes them; call it on the event loop."""
+        return Instance(self._namesrv, credentials=self._credentials)
 
     async def close(self) -> None:
-        """Close all connections."""
-        await asyncio.gather(*(instance.close() for instance in self._instances))
+        """Close the connections that no reader has."""
         await self.producer.close()
         await self.admin.close()
 
 
 class EpochChannel(virtual.Channel):  # type: ignore[misc]
-    """One channel: what it consumes, and what of it is in hand."""
+    """One channel: what it consumes, and which messages are not acknowledged."""
 
     supports_fanout = True
     do_restore = True
@@ -159,17 +163,17 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
         super().__init__(connection, **kwargs)
         self._broker = connection.broker
         self._readers: dict[str, QueueReader] = {}
-        self._asking: dict[str, QueueReader] = {}
+        self._idle_readers: dict[str, QueueReader] = {}
         """Readers of queues that are asked for single messages."""
-        self._ready: queue.SimpleQueue[tuple[str, InHand]] = queue.SimpleQueue()
-        self._tags: dict[str, tuple[QueueReader, InHand]] = {}
-        """What is in hand, by delivery tag."""
+        self._ready: queue.SimpleQueue[tuple[str, UnackedMessage]] = queue.SimpleQueue()
+        self._tags: dict[str, tuple[QueueReader, UnackedMessage]] = {}
+        """Unacknowledged messages with their readers, by delivery tag."""
         self._fanouts: dict[str, str] = {}
         """Exchange of each queue that is bound to a fanout exchange."""
 
     # Queues ----------------------------------------------------------------------------------
 
-    def _place(self, queue_name: str) -> tuple[str, str]:
+    def _topic_and_group(self, queue_name: str) -> tuple[str, str]:
         """Return topic and group of a queue."""
         exchange = self._fanouts.get(queue_name)
         topic = topic_of(queue_name) if exchange is None else fanout_topic_of(exchange)
@@ -183,7 +187,7 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
 
     def _size(self, queue_name: str) -> int:
         try:
-            return self._broker.run(self._broker.lag(*self._place(queue_name)))
+            return self._broker.run(self._broker.lag(*self._topic_and_group(queue_name)))
         except NotFound:
             return 0
 
@@ -226,16 +230,16 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
     # Reading ---------------------------------------------------------------------------------
 
     def _reader(self, queue_name: str) -> QueueReader:
-        topic, group = self._place(queue_name)
-        instance = self._broker.run(self._broker.new_instance())
+        topic, group = self._topic_and_group(queue_name)
         is_fanout = queue_name in self._fanouts
 
-        def offer(taken: InHand) -> None:
-            self._ready.put((queue_name, taken))
+        def offer(unacked: UnackedMessage) -> None:
+            self._ready.put((queue_name, unacked))
             self.connection.arrived.set()
 
-        def make() -> QueueReader:
-            return QueueReader(
+        async def make() -> QueueReader:
+            instance = self._broker.new_instance()
+            reader = QueueReader(
                 instance,
                 topic,
                 group,
@@ -244,17 +248,19 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
                 room=self._room,
                 offer=offer,
             )
+            await instance.start()  # with the heartbeats of the reader
+            return reader
 
-        return loop_thread.call(make)
+        return self._broker.run(make())
 
     def _asked(self, queue_name: str) -> QueueReader:
-        reader = self._readers.get(queue_name) or self._asking.get(queue_name)
+        reader = self._readers.get(queue_name) or self._idle_readers.get(queue_name)
         if reader is None:
-            reader = self._asking[queue_name] = self._reader(queue_name)
+            reader = self._idle_readers[queue_name] = self._reader(queue_name)
         return reader
 
     def _room(self) -> int:
-        """Return how many more messages may be in hand; called on the other thread."""
+        """Return how many more messages may be popped; called on the other thread."""
         qos = self.qos
         limit = qos.prefetch_count or UNLIMITED_PREFETCH
         return limit - len(self._tags) - self._ready.qsize()
@@ -277,7 +283,7 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
         super().basic_consume(queue, no_ack, deliver, consumer_tag, **kwargs)
         if queue not in self._readers:
             reader = self._readers[queue] = self._asked(queue)
-            del self._asking[queue]
+            del self._idle_readers[queue]
             loop_thread.call(reader.start)
 
     def basic_cancel(self, consumer_tag: str) -> None:
@@ -288,14 +294,14 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
             return
         reader = self._readers.pop(queue_name, None)
         if reader is not None:
-            self._asking[queue_name] = reader
+            self._idle_readers[queue_name] = reader
             self._broker.run(reader.stop())
             self._give_back_ready(queue_name)
 
     def basic_qos(
         self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False
     ) -> None:
-        """Limit how many messages are in hand."""
+        """Limit the number of unacknowledged messages."""
         super().basic_qos(prefetch_size, prefetch_count, apply_global)
         self._wake()
 
@@ -303,13 +309,13 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
         """Deliver one message that is here; raises `queue.Empty`."""
         if not (self._consumers and self.qos.can_consume()):
             raise queue.Empty
-        queue_name, taken = self._ready.get_nowait()
+        queue_name, unacked = self._ready.get_nowait()
         reader = self._readers.get(queue_name)
         if reader is None:
-            self._broker.run(self._asking[queue_name].give_back(taken))
+            self._broker.run(self._idle_readers[queue_name].give_back(unacked))
             raise queue.Empty
         deliver = callback or self.connection._deliver
-        deliver(self._decoded(reader, taken), queue_name)
+        deliver(self._decoded(reader, unacked), queue_name)
 
     def basic_get(self, queue: str, no_ack: bool = False, **kwargs: Any) -> Any:
         """Return the next message of `queue`, or None."""
@@ -320,30 +326,30 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
 
     def _get(self, queue_name: str, timeout: float | None = None) -> dict[str, Any]:
         reader = self._asked(queue_name)
-        taken = self._broker.run(reader.get())
-        if taken is None:
+        unacked = self._broker.run(reader.get())
+        if unacked is None:
             raise queue.Empty
-        return self._decoded(reader, taken)
+        return self._decoded(reader, unacked)
 
-    def _decoded(self, reader: QueueReader, taken: InHand) -> dict[str, Any]:
+    def _decoded(self, reader: QueueReader, unacked: UnackedMessage) -> dict[str, Any]:
         """Return the message as kombu's dict, with a delivery tag of its own."""
-        message = _kombu_message(taken.message) or _foreign(taken.message)
+        message = _kombu_message(unacked.message) or _foreign(unacked.message)
         properties = message["properties"]
         tag = properties["delivery_tag"] = self._next_delivery_tag()
-        if taken.message.reconsume_times:
+        if unacked.message.reconsume_times:
             properties["delivery_info"]["redelivered"] = True
-        self._tags[tag] = reader, taken
+        self._tags[tag] = reader, unacked
         return message
 
-    # In hand ---------------------------------------------------------------------------------
+    # Acknowledgements ------------------------------------------------------------------------
 
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
         """Acknowledge a message."""
         reader_and_message = self._tags.pop(delivery_tag, None)
         super().basic_ack(delivery_tag)
         if reader_and_message is not None:
-            reader, taken = reader_and_message
-            self._broker.run(reader.ack(taken))
+            reader, unacked = reader_and_message
+            self._broker.run(reader.ack(unacked))
         self._wake()
 
     def basic_reject(self, delivery_tag: str, requeue: bool = False) -> None:
@@ -356,8 +362,8 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
     def _restore(self, message: virtual.Message) -> None:
         found = self._tags.pop(message.delivery_tag, None)
         if found is not None:
-            reader, taken = found
-            self._broker.run(reader.give_back(taken))
+            reader, unacked = found
+            self._broker.run(reader.give_back(unacked))
         self._wake()
 
     def _give_back_ready(self, queue_name: str | None) -> None:
@@ -365,14 +371,14 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
         kept = []
         while True:
             try:
-                name, taken = self._ready.get_nowait()
+                name, unacked = self._ready.get_nowait()
             except queue.Empty:
                 break
             if queue_name in (None, name):
-                reader = self._readers.get(name) or self._asking[name]
-                self._broker.run(reader.give_back(taken))
+                reader = self._readers.get(name) or self._idle_readers[name]
+                self._broker.run(reader.give_back(unacked))
             else:
-                kept.append((name, taken))
+                kept.append((name, unacked))
         for each in kept:
             self._ready.put(each)
 
@@ -387,15 +393,22 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
             loop_thread.call(wake)
 
     def close(self) -> None:
-        """Stop reading, and give back what is in hand."""
+        """Stop reading, give back unacknowledged messages, and close the connections."""
         if self.closed:
             return
         try:
             self._broker.run(self._broker.stop_reading(self._readers.values()))
             self._give_back_ready(None)
         except (EpochError, OSError):
-            pass  # what is in hand is delivered again when its invisible time is over
-        super().close()
+            pass  # the messages are delivered again when their invisible time is over
+        super().close()  # it gives back what is not acknowledged, by `_restore`
+        if self._broker.is_forked:
+            return  # the connections belong to the process that made them
+        try:
+            readers = (*self._readers.values(), *self._idle_readers.values())
+            self._broker.run(self._broker.close_readers(readers))
+        except (EpochError, OSError):
+            pass  # the connections are gone already
 
 
 def _kombu_message(stored: StoredMessage) -> dict[str, Any] | None:
@@ -485,7 +498,7 @@ class EpochTransport(virtual.Transport):  # type: ignore[misc]
         """Close all channels and connections."""
         super().close_connection(connection)
         broker, self._broker = self._broker, None
-        if broker is not None and not broker.producer.instance.is_forked:
+        if broker is not None and not broker.is_forked:
             broker.run(broker.close())
 
     def drain_events(self, connection: Any, timeout: float | None = None) -> None:
