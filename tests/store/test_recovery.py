@@ -211,6 +211,23 @@ def test_an_index_beyond_the_log_is_made_again() -> None:
     assert (len(lost), len(kept)) == (0, 1)
 
 
+@pytest.mark.parametrize("kept", [0, 1, 3])
+@pytest.mark.parametrize("also", ["", "checkpoint", "checksums"])
+def test_index_files_that_a_clean_stop_lost_are_made_again(kept: int, also: str) -> None:
+    # Messages of several log files: keys were looked for in the last 4 MiB of the log only.
+    options = replace(SMALL, message_bytes_max=400, index_items=100)
+    disk, store = filled(400, options)
+    store.close(WALL)
+    for name in disk.list("index")[kept:]:
+        disk.remove(f"index/{name}")
+    if also:
+        disk.remove(also)
+    again = reopened(disk, options)
+    counts = [len(again.query_index("T", f"k{n}", 9, 0, 1 << 60).records) for n in range(400)]
+    assert counts == [1] * 400
+    assert again.verify().problems == []
+
+
 def test_messages_without_keys_do_not_make_recovery_read_everything() -> None:
     disk = SimDisk()
     options = replace(SMALL, queue_sync_interval_ms=1000, index_sync_interval_ms=1000)

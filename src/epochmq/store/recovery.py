@@ -19,7 +19,6 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from epochmq.base.limits import RECORD_EXTRA_BYTES_MAX
 from epochmq.model.record import check, store_time_at
 from epochmq.store.batch_queue import inner_count
 from epochmq.store.checkpoint import MARGIN_MS
@@ -218,7 +217,7 @@ class Recovery:
         if not self._log.segments:
             return rebuild
         if self._found.clean:
-            return self._held_at_the_stop() if rebuild is None else rebuild
+            return self._index.last_offset + 1 if rebuild is None else rebuild
         complete = max(self._begins_before(wall - MARGIN_MS), self._index.last_offset + 1)
         return complete if rebuild is None else min(rebuild, complete)
 
@@ -240,17 +239,6 @@ class Recovery:
             sinks.restart(0)
         elif not sinks.missing:
             self._sinks_from = max(self._log.start, sinks.covered)
-
-    def _held_at_the_stop(self) -> int | None:
-        """Return the log offset from which keys were not indexed at the clean stop
-        (`held_keys`).
-        """
-        assert self._index is not None
-        confirmed = self._checkpoint.confirmed
-        if confirmed == 0 and not self._options.replicated:
-            return None
-        record_max = self._options.message_bytes_max + RECORD_EXTRA_BYTES_MAX
-        return max(self._index.last_offset + 1, confirmed - record_max)
 
     def _units_from(self) -> int:
         """Return the log offset from which units are derived again; older units are complete."""
