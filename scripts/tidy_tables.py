@@ -13,6 +13,7 @@ LAYERS = {
     **dict.fromkeys(("nameserver", "controller", "broker", "relay", "client"), 4),
     **dict.fromkeys(("observe", "tables"), 5),
     "spark": 6,
+    "backup": 6,
     "kombu": 6,  # a transport of another project's framework
     "testing": 6,  # runs servers and clients in the process of a test
     "admin": 7,  # the command line reaches everything, jobs on Spark too

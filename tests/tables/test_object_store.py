@@ -11,6 +11,7 @@ import pytest
 from tests.compat.peers.ports import free_port
 from tests.compat.peers.process import Process, is_listening
 from tests.spark.jobs.lake import FORMATS, FakeCluster, archive, content, topic
+from tests.tables.s3_server import make_bucket, s3_environment, s3_server
 from tests.tiers import choose
 
 from epochmq.base.errors import EpochError
@@ -27,14 +28,8 @@ ROOT = str(Path(__file__).parents[2])
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    # A process of its own: delta-rs holds Python's lock while it waits for an answer.
-    port = free_port()
-    argv = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = Process("s3", argv, tmp_path_factory.mktemp("s3") / "s3.log", {})
-    process.start()
-    process.wait_ready(lambda: is_listening(port), 60)
-    yield f"http://127.0.0.1:{port}"
-    process.kill9()
+    with s3_server(tmp_path_factory.mktemp("s3")) as found:
+        yield found
 
 
 @pytest.fixture(params=FORMATS)
@@ -45,19 +40,9 @@ def options(
     monkeypatch: pytest.MonkeyPatch,
 ) -> ArchiveOptions:
     """A new table in the bucket."""
-    for name, value in (
-        ("AWS_ENDPOINT_URL", endpoint),
-        ("AWS_ACCESS_KEY_ID", "test"),
-        ("AWS_SECRET_ACCESS_KEY", "test"),
-        ("AWS_REGION", "us-east-1"),
-        ("AWS_DEFAULT_REGION", "us-east-1"),
-    ):
+    for name, value in s3_environment(endpoint).items():
         monkeypatch.setenv(name, value)
-    import s3fs
-
-    s3fs.S3FileSystem(endpoint_url=endpoint, skip_instance_cache=True).makedirs(
-        BUCKET, exist_ok=True
-    )
+    make_bucket(endpoint, BUCKET)
     catalog = f"sqlite:///{tmp_path}/catalog.db" if request.param == "iceberg" else None
     return ArchiveOptions(
         "", ("%DLQ%g",), f"s3://{BUCKET}/{request.param}", request.param,

@@ -36,6 +36,7 @@ COMMANDS = {
     "controller": ("epochmq.admin.controller_command", "Run a controller, which elects masters."),
     "relay": ("epochmq.admin.relay_command", "Run a relay: one address for a group's master."),
     "certs": ("epochmq.admin.certs_command", "Make certificates for a test cluster."),
+    "backup": ("epochmq.admin.backup_command", "Back up and restore broker groups."),
     "store": ("epochmq.admin.store_command", "Check the files of a broker that is stopped."),
     "pipeline": (
         "epochmq.admin.pipeline.pipeline_command",
@@ -58,6 +59,7 @@ SECTIONS = {
         "cluster",
         "top",
         "dashboard",
+        "backup",
         "mqadmin",
     ),
     "Servers": ("namesrv", "broker", "container", "controller", "relay", "certs", "store"),

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from epochmq.base.errors import EnvironmentFault, UsageError
+from epochmq.base.errors import UsageError
 from epochmq.runtime.disk import RealDisk
+from epochmq.runtime.log_file_writer import LogFileWriter
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.log_export import LogExport, LogRange, open_export
 from epochmq.spark.log_learner import EpochStart
 from epochmq.store.checkpoint import Checkpoint, stored_confirm
-from epochmq.store.draft import file_name
 from epochmq.store.epochs import EpochFile
 from epochmq.store.options import StoreOptions
 
@@ -94,8 +94,7 @@ class LogCopy:
         self.end = stored_confirm(self._disk)
         self.written = self.end
         """The log is written to the files below this offset; `end` follows after the next sync."""
-        self._fd = -1
-        self._open_start = -1
+        self._writer = LogFileWriter(self._log)
         epochs = EpochFile(self._disk).entries
         self.entries = [EpochStart(each.epoch, each.start) for each in epochs]
 
@@ -124,43 +123,15 @@ class LogCopy:
         mark.write_text(json.dumps({"brokerName": self._broker}) + "\n")
 
     def write(self, piece: LogRange, export: LogExport) -> None:
-        """Write a range, which lies in one log file, at its place."""
-        size = export.file_bytes
-        start = piece.offset - piece.offset % size
-        if start != self._open_start:
-            self._roll(start, size)
-        rest, at = piece.data, piece.offset - start
-        try:
-            while rest:
-                done = os.pwrite(self._fd, rest, at)
-                rest, at = rest[done:], at + done
-        except OSError as error:
-            raise EnvironmentFault(f"cannot write to {self._log}: {error.strerror}") from error
+        """Write a range at its place."""
+        self._writer.write(piece.offset, piece.data, export.file_bytes)
         self.written = piece.end
         if self.written - self.end >= SYNC_BYTES:
             self.save(export)
 
-    def _roll(self, start: int, size: int) -> None:
-        self._sync()
-        path = self._log / file_name(start)
-        try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            os.ftruncate(self._fd, size)
-        except OSError as error:
-            raise EnvironmentFault(f"cannot make {path}: {error.strerror}") from error
-        self._open_start = start
-
-    def _sync(self) -> None:
-        """Sync the current log file to disk and close it."""
-        if self._fd >= 0:
-            os.fdatasync(self._fd)
-            os.close(self._fd)
-            self._fd, self._open_start = -1, -1
-            self._disk.sync_dir(LOG_FOLDER)
-
     def save(self, export: LogExport) -> None:
         """Sync log, epochs and checkpoint to disk, in this order."""
-        self._sync()
+        self._writer.sync()
         epochs = EpochFile(self._disk)
         last = epochs.last_epoch
         for entry in export.entries:

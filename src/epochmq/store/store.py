@@ -31,7 +31,7 @@ from epochmq.store.replicated import RawLogReader, ReplicaLog
 from epochmq.store.retention import Retention
 from epochmq.store.scrub import Scrub
 from epochmq.store.sinks import SinkMemory
-from epochmq.store.store_files import StoreFiles
+from epochmq.store.store_files import StoreFiles, check_restored
 from epochmq.store.truncation import Truncation
 from epochmq.store.verify import Verified, Verifier
 from epochmq.store.visibility import Arrivals, ReadLimit, Visibility
@@ -204,6 +204,7 @@ class Store:
         "" if unknown. Raises `StoreInUse` if another process holds the lock, `StoreDamaged` if a
         file is unusable, `LogDamaged` if bytes of the log are not what was written.
         """
+        check_restored(disk)
         for folder in (options.commit_log_dir, INDEX_FOLDER):
             disk.make_dir(folder)
         disk.sync_dir("")

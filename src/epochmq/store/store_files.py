@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from epochmq.base.errors import StoreDamaged
 from epochmq.base.ports import Disk
 from epochmq.store.checkpoint import Checkpoint
 from epochmq.store.checksums import BlockChecksums
@@ -55,3 +56,18 @@ class StoreFiles:
         self.checkpoint.close()
         if self.index is not None:
             self.index.close()
+
+
+# Restored backups ----------------------------------------------------------------------------
+
+UNFINISHED_RESTORE = "unfinishedRestore"
+"""A restore of a backup writes this file first and removes it last."""
+
+
+def check_restored(disk: Disk) -> None:
+    """Raise `StoreDamaged` if a backup was restored here and the restore did not end."""
+    if disk.exists(UNFINISHED_RESTORE):
+        raise StoreDamaged(
+            "a backup was being restored here, and the restore did not end: run the same"
+            " `epochmq backup restore` again"
+        )

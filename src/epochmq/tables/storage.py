@@ -105,10 +105,11 @@ class HashedFile(io.RawIOBase):
 
 
 class Storage:
-    """The data files under one root."""
+    """The data files under one root; `extra` of the distribution installs what it needs."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, extra: str = "lake") -> None:
         self.root = normal(root)
+        self._extra = extra
         self.local = is_local(self.root)
         self._fs: Any = None
 
@@ -118,7 +119,7 @@ class Storage:
         task.
         """
         if self._fs is None:
-            fsspec = need("fsspec", "lake")
+            fsspec = need("fsspec", self._extra)
             scheme = "file" if self.local else self.root.partition("://")[0]
             self._fs = fsspec.filesystem(scheme, **_options(scheme))
         return self._fs
@@ -156,14 +157,14 @@ class Storage:
                 os.fsync(file.fileno())
             sync_directory(target.parent)
 
-    def write_whole(self, path: str, data: bytes) -> None:
+    def write_whole(self, path: str, data: bytes | memoryview) -> None:
         """Write a file that has either all of `data` or does not exist, whenever the process dies.
 
         An interrupted call may leave a draft, whose name begins with a dot.
         """
         if not self.local:
             with clear_errors(self.root):
-                self.fs.pipe_file(self.url(path), data)
+                self.fs.pipe_file(self.url(path), bytes(data))
             return
         folder, _, name = path.rpartition("/")
         draft = f"{folder}/.{name}"
@@ -199,6 +200,16 @@ class Storage:
             return {}
         files = (each for each in found if each["type"] == "file")
         return {each["name"].rpartition("/")[2]: int(each["size"] or 0) for each in files}
+
+    def directories(self, directory: str) -> list[str]:
+        """Return the sorted names of the directories in a directory; `""` means the root."""
+        self.fs.invalidate_cache()
+        try:
+            found = self.fs.ls(self.url(directory).rstrip("/"), detail=True)
+        except FileNotFoundError:
+            return []
+        names = (each["name"].rstrip("/") for each in found if each["type"] == "directory")
+        return sorted(name.rpartition("/")[2] for name in names)
 
     def replace(self, path: str, content: Iterator[bytes]) -> None:
         """Replace a file, or create it; the old bytes are kept as `<path>.damaged-<ms>`."""

@@ -1,0 +1,1 @@
+"""Backups of broker groups: copies of log and tables in a directory or an object store."""
