@@ -37,6 +37,21 @@ async def test_topics_come_and_go_while_running(namesrv: str, topic: str) -> Non
         await owned(consumer, topic, 0)
 
 
+async def test_a_topic_that_is_created_later_is_consumed_soon(namesrv: str, topic: str) -> None:
+    # Another topic keeps the consumer from looking at once; a rebalance comes every 20 s else.
+    later, collector = f"{topic}_later", Collector(1)
+    await send(namesrv, topic, 1)
+    async with PushConsumer(namesrv, f"g_{topic}") as consumer:
+        consumer.on_message(collector)
+        await consumer.subscribe(topic)
+        await consumer.subscribe(later)
+        await consumer.start()
+        await consumer.ready()
+        await send(namesrv, later, 1)
+        async with asyncio.timeout(8):
+            await collector.wait()
+
+
 async def test_an_offset_behind_the_end_is_corrected(namesrv: str, topic: str) -> None:
     queue = MessageQueue(topic, "broker-a", 0)
     async with Producer(namesrv, "p") as producer:

@@ -42,6 +42,7 @@ CLUSTERING: Literal["CLUSTERING"] = "CLUSTERING"
 BROADCASTING: Literal["BROADCASTING"] = "BROADCASTING"
 REBALANCE_MS = 20_000
 UNSETTLED_REBALANCE_MS = 1_000
+"""Pause (ms) after a rebalance that failed, or while a topic does not exist yet."""
 PERSIST_MS = 5_000
 LOCK_MS = 20_000
 LOCK_AGAIN_MS = 1_000
@@ -137,6 +138,8 @@ class GroupMember:
         self._consuming: Consuming | None = None
         self._pauses = Pauses()
         self._settled = asyncio.Event()
+        self._waits_for_topic = False
+        """Whether a subscribed topic did not exist at the last rebalance."""
         self.is_stopping = False
         if self.is_clustering:
             self.subscriptions[retry_topic(group)] = build(retry_topic(group), "*")
@@ -216,17 +219,20 @@ class GroupMember:
         """Take and give back queues according to the members of the group. Return whether all
         succeeded.
         """
-        settled = True
+        settled, waits_for_topic = True, False
         for topic in list(self.subscriptions):
             try:
                 settled &= await self._rebalance_topic(topic)
             except NotFound:
-                continue  # the broker creates the retry topic after the first heartbeat
+                # The broker creates the retry topic after the first heartbeat. Other topics are
+                # created by somebody's first send, whose receiver may be waiting here.
+                waits_for_topic |= not is_retry_topic(topic)
             except EpochError as error:
                 log.info(
                     "rebalance of %(topic)s skipped: %(error)s", {"topic": topic, "error": error}
                 )
                 settled = False
+        self._waits_for_topic = waits_for_topic
         return settled
 
     async def give(self, queue: MessageQueue) -> None:
@@ -366,7 +372,8 @@ class GroupMember:
                 self._settled.set()
             else:
                 self._settled.clear()
-            pause_ms = REBALANCE_MS if self.is_settled else UNSETTLED_REBALANCE_MS
+            is_done = self.is_settled and not self._waits_for_topic
+            pause_ms = REBALANCE_MS if is_done else UNSETTLED_REBALANCE_MS
             try:
                 # Not wait_for: before Python 3.12 it ignores a cancellation that meets the event.
                 async with asyncio.timeout(pause_ms / 1_000):
