@@ -11,7 +11,7 @@ BENCH_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test verify static unit spark compat chaos soak soak-spark fix bench release clean
+.PHONY: help setup setup-demo demo test verify static unit spark compat chaos soak soak-spark fix bench docs release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -25,6 +25,10 @@ setup-demo:
 release: ## build and check wheel, sdist, SBOM and notes in dist/; uploads nothing
 	@scripts/bootstrap release
 	@$(PY) scripts/release.py
+
+docs: setup ## build the documentation site in build/site; a broken link is an error
+	@$(PY) -m sphinx -q -W --keep-going -c docs/site docs build/site
+	@echo "open build/site/index.html"
 
 demo: setup-demo ## the main job: a cluster, a real data set, a verdict
 	@$(PY) -m examples.demo $(DEMO_ARGS)

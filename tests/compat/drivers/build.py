@@ -37,6 +37,17 @@ def java_driver(version: str) -> Driver:
     return Driver(f"java-{version}", [java_command(), *_JVM, *home, quick, "-cp", path, "Main"])
 
 
+def java_program(source: Path) -> list[str | Path]:
+    """The command that runs a program of one file with the Java client."""
+    jars = maven_jars("client", JAVA_CLIENTS[0])
+
+    def compile_into(part: Path) -> None:
+        run_tool(["javac", "-nowarn", "-cp", f"{jars}/*", "-d", part, source])
+
+    classes = built(f"program-{source.stem}-{fingerprint(source)}", compile_into)
+    return [java_command(), *_JVM, "-cp", f"{classes}{os.pathsep}{jars}/*", source.stem]
+
+
 def mqadmin_classes() -> tuple[Path, Path]:
     """The class directory of the mqadmin loop and the jars it needs."""
     jars = maven_jars("server", VERSION)

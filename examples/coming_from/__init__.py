@@ -1,0 +1,1 @@
+"""The same program for other systems and for EpochMQ, in pairs."""

@@ -1,0 +1,1 @@
+"""One small program for each task of the how-to page."""
