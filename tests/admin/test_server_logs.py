@@ -69,6 +69,59 @@ def test_the_level_of_a_name_server(shell: Shell, ports: PortBlock) -> None:
     assert wait_for(child, "stopping")["values"]["reason"]
 
 
+SERVERS = {
+    "namesrv": ("listenPort={port}",),
+    "relay": ("relayGroups=broker-a:{port}", "namesrvAddr=127.0.0.1:1"),
+    "dashboard": ("listenPort={port}", "namesrvAddr=127.0.0.1:1", "dataDir=data"),
+}
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_sighup_reads_the_level_in_the_file(shell: Shell, ports: PortBlock, server: str) -> None:
+    settings = [line.format(port=ports.namesrv) for line in SERVERS[server]]
+    file = shell.directory / "server.properties"
+    file.write_text("\n".join(settings))
+    child = shell.start(server, "-c", "server.properties", "--log-format", "json")
+    if server == "dashboard":
+        wait_for(child, "dashboard_at")
+    else:
+        read_until(child, "ready")
+    for level, text in (("debug", "logLevel is debug now"), ("warning", None), ("loud", None)):
+        file.write_text("\n".join([*settings, f"logLevel={level}"]))
+        child.send_signal(signal.SIGHUP)
+        if level == "debug":
+            assert wait_for(child, "sighup")["values"]["text"] == text
+        elif level == "loud":
+            found = wait_for(child, "sighup_nothing_is_changed")["values"]["error"]
+            assert "logLevel is 'loud'; it can be debug, info, warning, error" in found
+    file.write_text("\n".join(settings))
+    child.send_signal(signal.SIGHUP)
+    assert wait_for(child, "sighup")["values"]["text"] == "logLevel is info now"
+
+
+def test_a_level_set_at_runtime_survives_sighup_and_can_be_set_back(
+    shell: Shell, ports: PortBlock
+) -> None:
+    file, address = shell.directory / "server.properties", f"127.0.0.1:{ports.namesrv}"
+    file.write_text(f"listenPort={ports.namesrv}\n")
+    child = started(shell, "namesrv", "-c", "server.properties")
+
+    async def change(level: str) -> None:
+        async with Admin(address) as admin:
+            await admin.update_namesrv_config({"logLevel": level})
+
+    asyncio.run(change("debug"))
+    child.send_signal(signal.SIGHUP)  # the file says what it said: log files are opened again only
+    wait_for(child, "sighup_log_files_are_opened_again")
+    shell.run("topic", "list", "-n", address)
+    assert wait_for(child, "closed")["level"] == "debug"
+    file.write_text(f"listenPort={ports.namesrv}\nlogLevel=error\n")
+    child.send_signal(signal.SIGHUP)
+    asyncio.run(change("debug"))  # the options still say debug: it counts all the same
+    shell.run("topic", "list", "-n", address)
+    assert wait_for(child, "closed")["level"] == "debug"
+
+
 def test_the_level_of_a_broker_stays_over_a_restart(shell: Shell, ports: PortBlock) -> None:
     server = namesrv(shell, ports)
     settings = {

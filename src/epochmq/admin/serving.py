@@ -17,9 +17,16 @@ from epochmq.admin.shared.output import note, output_option, show
 from epochmq.base.errors import ConfigError, EnvironmentFault, UsageError
 from epochmq.base.java_properties import format_properties, parse_properties
 from epochmq.base.options import describe, render_properties
-from epochmq.runtime.logging_setup import configure, configure_part, report_crashes, tell_files
+from epochmq.runtime.logging_setup import (
+    configure,
+    configure_part,
+    report_crashes,
+    set_level,
+    tell_files,
+)
 from epochmq.runtime.metrics_options import MetricsOptions, is_enabled
-from epochmq.runtime.server_log_options import JSON, LEVELS, TEXT
+from epochmq.runtime.server_log_options import JSON, LEVELS, LOG_LEVEL, TEXT
+from epochmq.runtime.signals import on_reload
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -174,6 +181,8 @@ def _set_up_log(options: object, flags: Flags) -> None:
     except OSError as error:
         option = "--log-file" if flags.log_file else "option 'logFile'"
         raise EnvironmentFault(f"{option}: cannot write {file}: {error.strerror}") from None
+    if flags.config is not None and flags.log_level is None:
+        on_reload(LogLevelFile(flags, level).renew)
     if audit := _option(options, "audit_log_file"):
         from epochmq.auth.audit_log import LOGGER
 
@@ -182,6 +191,33 @@ def _set_up_log(options: object, flags: Flags) -> None:
         except OSError as error:
             text = f"option 'auditLogFile': cannot write {audit}: {error.strerror}"
             raise EnvironmentFault(text) from None
+
+
+class LogLevelFile:
+    """The option `logLevel` in the properties file of a server, read again at each SIGHUP.
+
+    A level that an operator set at runtime stays, unless the file has changed since.
+    """
+
+    def __init__(self, flags: Flags, level: str) -> None:
+        self._flags = flags
+        self._level = level
+
+    def renew(self) -> str:
+        """Use the file's level if it changed; returns a text for the log.
+
+        Raises `ConfigError` if the file cannot be read or has another word for a level.
+        """
+        level = read_settings(self._flags).get(LOG_LEVEL, "info").strip().lower()
+        if level not in LEVELS:
+            raise ConfigError(
+                [f"{self._flags.config}: {LOG_LEVEL} is '{level}'; it can be {', '.join(LEVELS)}"]
+            )
+        if level == self._level:
+            return ""
+        set_level(level)
+        self._level = level
+        return f"{LOG_LEVEL} is {level} now"
 
 
 def uses_uvloop(options: object, flags: Flags) -> bool:

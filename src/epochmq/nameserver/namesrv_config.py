@@ -6,6 +6,7 @@ from epochmq.base.options import change, describe, parse_properties, render_prop
 from epochmq.nameserver.name_server_node import NameServerNode
 from epochmq.nameserver.options import NamesrvOptions
 from epochmq.runtime.logging_setup import set_level
+from epochmq.runtime.server_log_options import LOG_LEVEL
 from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.bodies.namesrv_bodies import KVTable
 from epochmq.wire.codes import ResponseCode
@@ -81,7 +82,7 @@ def handle_update_config(
         allowed = told.keys() <= _MUTABLE
         code = ResponseCode.SYSTEM_ERROR if allowed else ResponseCode.NO_PERMISSION
         raise Refused(code, str(error)) from None
-    if options.log_level != node.options.log_level:
+    if LOG_LEVEL in told:
         set_level(options.log_level)
     node.options = options
     return Reply()

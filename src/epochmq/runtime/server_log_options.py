@@ -6,6 +6,8 @@ from epochmq.base.options import PATH, option
 
 LEVELS = ("debug", "info", "warning", "error")
 TEXT, JSON = "text", "json"
+LOG_LEVEL = "logLevel"
+"""The key of `log_level`. The level in use may differ from it: SIGHUP reads the file again."""
 
 
 @dataclass(frozen=True, kw_only=True)

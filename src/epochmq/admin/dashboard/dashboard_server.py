@@ -28,7 +28,7 @@ from epochmq.client.aio.client_credentials import (
     credentials_of,
 )
 from epochmq.runtime.listen import listen
-from epochmq.runtime.signals import stop_on_signals
+from epochmq.runtime.signals import reload_on_hangup, stop_on_signals
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ async def _serve(options: DashboardOptions, dashboard: DashboardApp) -> None:
     port = sock.getsockname()[1]
     scheme = "https" if options.cert_path else "http"
     shown = f"[{options.bind_address}]" if ":" in options.bind_address else options.bind_address
-    with stop_on_signals() as stop:
+    with stop_on_signals() as stop, reload_on_hangup():
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         watching = asyncio.create_task(dashboard.run())
         stopping = asyncio.create_task(stop.wait())

@@ -21,6 +21,7 @@ from epochmq.broker.requests.common import NodeHandler, ok
 from epochmq.broker.state.broker_stats import StatsSpan
 from epochmq.model import names
 from epochmq.runtime.logging_setup import set_level
+from epochmq.runtime.server_log_options import LOG_LEVEL
 from epochmq.wire.bodies.namesrv_bodies import TopicList
 from epochmq.wire.bodies.runtime_bodies import BrokerStatsData, BrokerStatsItem
 from epochmq.wire.codes import RequestCode, ResponseCode
@@ -75,7 +76,7 @@ def handle_update(
         try:
             if error is not None:
                 raise Refused(ResponseCode.SYSTEM_ERROR, f"the change cannot be saved: {error}")
-            _adopt(node, _changed(node, changes))  # apply to the options as they are now
+            _adopt(node, _changed(node, changes), changes)  # apply to the options as they are now
             log.warning(
                 "%(peer)s changed options: %(changes)s",
                 {"peer": session.peer, "changes": ", ".join(sorted(changes))},
@@ -95,9 +96,9 @@ def _changed(node: BrokerContext, changes: Mapping[str, str]) -> BrokerOptions:
         raise Refused(ResponseCode.NO_PERMISSION, str(error)) from None
 
 
-def _adopt(node: BrokerContext, options: BrokerOptions) -> None:
+def _adopt(node: BrokerContext, options: BrokerOptions, changes: Mapping[str, str]) -> None:
     permission_changed = options.broker_permission != node.options.broker_permission
-    if options.log_level != node.options.log_level:
+    if LOG_LEVEL in changes:
         set_level(options.log_level)
     node.adopt_options(options)
     if permission_changed:

@@ -15,6 +15,7 @@ from epochmq.controller.options import KEPT_BACK, UNCLEAN, ControllerOptions
 from epochmq.controller.steps import ControllerCall, Steps, Write
 from epochmq.controller.timeline import Failover
 from epochmq.runtime.logging_setup import set_level
+from epochmq.runtime.server_log_options import LOG_LEVEL
 from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.bodies.controller_bodies import FailoverData, TimelineData
 from epochmq.wire.codes import ResponseCode
@@ -38,7 +39,7 @@ def handle_update_config(core: ControllerCore, call: ControllerCall) -> Steps:
         yield Write(SetSetting("", UNCLEAN, value=value))
     if told:
         core.config.save(told)
-        if options.log_level != context.options.log_level:
+        if LOG_LEVEL in told:
             set_level(options.log_level)
         context.change_options(options)
     return Reply()
