@@ -57,6 +57,30 @@ def test_list_sorted_and_filtered(world: World) -> None:
     assert all(row["lag"] >= 4 for row in rows)
 
 
+def test_list_by_pattern_and_age(world: World) -> None:
+    rows = world.run("group", "list", f"{OFFLINE[:3]}*", "--sort", "age", "-o", "json").rows
+    assert OFFLINE in [row["group"] for row in rows]
+    assert all(row["group"].startswith(OFFLINE[:3]) for row in rows)
+    ages = [row["age_s"] for row in rows if row["lag"]]
+    assert ages == sorted(ages, reverse=True)
+    assert all(0 <= age < 3600 for age in ages)
+    assert world.run("group", "list", "no-such-*", "-o", "json").rows == []
+
+
+def test_list_again_and_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            raise KeyboardInterrupt
+
+    slept: list[float] = []
+    monkeypatch.setattr("epochmq.admin.nouns.noun_group._pause", sleep)
+    ran = world.run("group", "list", OFFLINE, "--watch", "2.5", "-o", "json")
+    assert slept == [2.5] * 3
+    assert [row["group"] for row in ran.rows] == [OFFLINE] * 3
+    assert ran.code != 0
+
+
 def test_stacks(world: World) -> None:
     with world.member() as client_id:
         (row,) = world.run("group", "stacks", ONLINE, "-o", "json").rows

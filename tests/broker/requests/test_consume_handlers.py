@@ -67,10 +67,14 @@ def test_consume_stats() -> None:
             "consumerOffset": 2,
             "pullOffset": 2,
             "lastTimestamp": WALL + 1000,
+            "oldestTimestamp": WALL + 2000,
         },
         key(1): {"brokerOffset": 0, "consumerOffset": 0, "pullOffset": 0, "lastTimestamp": 0},
     }
     assert body["consumeTps"] == 0.0
+    node.offsets.commit("g", "T", 0, 3)
+    body = json_of(answer(node, RequestCode.GET_CONSUME_STATS, {"consumerGroup": "g"}))
+    assert "oldestTimestamp" not in body["offsetTable"][key(0)]
 
 
 def test_which_topics_consume_stats_are_of() -> None:

@@ -1,6 +1,9 @@
 """`epochmq group`: consumer groups, how far they are, who is in them."""
 
 import asyncio
+import fnmatch
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -21,7 +24,7 @@ from epochmq.admin.nouns.noun_base import (
 )
 from epochmq.admin.shared.asking import ask
 from epochmq.admin.shared.exits import nearest
-from epochmq.admin.shared.output import Bar, note, output_option, show
+from epochmq.admin.shared.output import JSON, Bar, note, output_option, show
 from epochmq.base.errors import EpochError, NotFound, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -231,25 +234,71 @@ _AT_ONE_TIME = 8
 
 
 @command.command("list")
+@click.argument("pattern", default="*", shell_complete=complete_groups)
 @click.option("--all", "everything", is_flag=True, help="Include system groups.")
 @click.option(
     "--sort",
-    type=click.Choice(("group", "lag", "tps", "members")),
+    type=click.Choice(("group", "lag", "age", "tps", "members")),
     default="group",
     show_default=True,
     help="Numbers: the largest first.",
 )
 @click.option("--min-lag", type=click.IntRange(0), default=0, help="Only groups with so much lag.")
+@click.option(
+    "--watch",
+    type=click.FloatRange(0.1),
+    metavar="SECONDS",
+    help="Show the list again after so many seconds, until Ctrl-C.",
+)
 @cluster_option
-@shows("group", "members", "type", "model", "version", "tps", "lag")
-async def list_groups(
-    admin: "Admin", everything: bool, sort: str, min_lag: int, cluster: str | None
+@namesrv_option
+@output_option
+def list_groups(
+    pattern: str,
+    everything: bool,
+    sort: str,
+    min_lag: int,
+    watch: float | None,
+    cluster: str | None,
+    namesrv: str,
+    output: str,
+) -> None:
+    """List groups whose names match PATTERN (such as 'billing*'), with their members and lag.
+
+    AGE_S is the age in seconds of the oldest message that the group has not consumed.
+    """
+
+    async def work(admin: "Admin") -> None:
+        while True:
+            rows = await _list_rows(admin, pattern, everything, cluster)
+            rows = [row for row in rows if int(str(row["lag"])) >= min_lag]
+            if sort != "group":
+                key = "age_s" if sort == "age" else sort
+                rows.sort(key=lambda row: float(str(row[key] or 0)), reverse=True)
+            if watch is not None and output != JSON:
+                click.clear()
+            columns = ("group", "members", "type", "model", "version", "tps", "lag", "age_s")
+            show(output, columns, rows)
+            if watch is None:
+                return
+            sys.stdout.flush()
+            await _pause(watch)
+
+    ask(namesrv, work)
+
+
+_pause = asyncio.sleep
+"""Between two lists of `--watch`."""
+
+
+async def _list_rows(
+    admin: "Admin", pattern: str, everything: bool, cluster: str | None
 ) -> list[Row]:
-    """List groups with their members and their lag."""
+    """Return one row for each group, in the order of their names."""
     from epochmq.admin.shared.group_figures import summary
     from epochmq.model.names import is_system_group
 
-    names = await all_groups(admin, cluster)
+    names = fnmatch.filter(await all_groups(admin, cluster), pattern)
     groups = [name for name in names if everything or not is_system_group(name)]
     # A few at one time: each asks all its brokers.
     gate = asyncio.Semaphore(_AT_ONE_TIME)
@@ -258,17 +307,15 @@ async def list_groups(
     async def one(group: str) -> Row:
         nonlocal done
         async with gate:
-            row = (await summary(admin, group)).row()
+            found = await summary(admin, group)
+        row, oldest = found.row(), found.oldest_wall_ms
+        row["age_s"] = round(max(time.time() * 1000 - oldest, 0) / 1000, 1) if oldest else None
         done += 1
         bar.set(done, group)
         return row
 
     with Bar("asking", total=len(groups)) as bar:
-        rows = await asyncio.gather(*map(one, groups))
-    rows = [row for row in rows if int(str(row["lag"])) >= min_lag]
-    if sort != "group":
-        rows.sort(key=lambda row: float(str(row[sort])), reverse=True)
-    return rows
+        return await asyncio.gather(*map(one, groups))
 
 
 async def _member_ids(admin: "Admin", group: str) -> list[str]:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import UnsetType
+
 from epochmq.base.errors import EpochError, NotFound
 from epochmq.client.core.release_names import release_name
 from epochmq.model.topic import MessageQueue
@@ -27,6 +29,8 @@ class Summary:
     model: str = ""
     tps: float = 0.0
     lag: int = 0
+    oldest_wall_ms: int = 0
+    """When the oldest message was stored that is not consumed (Unix ms); 0 if it is not known."""
     problem: str | None = None
 
     def row(self) -> dict[str, object]:
@@ -38,6 +42,7 @@ class Summary:
             "model": self.model or None,
             "tps": round(self.tps, 2),
             "lag": self.lag,
+            "oldest_ms": self.oldest_wall_ms or None,
             "problem": self.problem,
         }
 
@@ -52,6 +57,8 @@ class QueuePosition:
     pull_offset: int
     last_wall_ms: int
     owner: str | None = None
+    oldest_wall_ms: int = 0
+    """When the first message behind the group was stored (Unix ms); 0 if it is not known."""
 
     @property
     def lag(self) -> int:
@@ -87,6 +94,11 @@ class GroupProgress:
         return sum(position.lag for position in self.positions)
 
     @property
+    def oldest_wall_ms(self) -> int:
+        """When the oldest message behind the group was stored (Unix ms); 0 if it is not known."""
+        return min((p.oldest_wall_ms for p in self.positions if p.oldest_wall_ms), default=0)
+
+    @property
     def in_flight(self) -> int:
         return sum(position.in_flight for position in self.positions)
 
@@ -103,8 +115,9 @@ async def progress(
 def _position(queue: MessageQueue, at: "OffsetWrapper", owner: str | None) -> QueuePosition:
     # Brokers before 5.1 do not report pulled offsets: nothing counts as in flight.
     pulled = max(at.pull_offset, at.consumer_offset) if at.pull_offset == 0 else at.pull_offset
+    oldest = 0 if isinstance(at.oldest_timestamp, UnsetType) else at.oldest_timestamp
     return QueuePosition(
-        queue, at.broker_offset, at.consumer_offset, pulled, at.last_timestamp, owner
+        queue, at.broker_offset, at.consumer_offset, pulled, at.last_timestamp, owner, oldest
     )
 
 
@@ -127,6 +140,7 @@ async def summary(admin: "Admin", group: str) -> Summary:
     try:
         standing = await progress(admin, group)
         found.tps, found.lag = standing.tps, standing.lag
+        found.oldest_wall_ms = standing.oldest_wall_ms
     except NotFound:
         pass  # it never consumed
     except EpochError as error:

@@ -103,12 +103,18 @@ def _wrapper(node: BrokerContext, group: str, topic: str, queue_id: int) -> Offs
     time = node.store.store_time(topic, queue_id, consumed - 1) if consumed > 0 else 0
     end = max_offset(node, topic, queue_id)
     pulled = min(node.stats.pulled_to(topic, queue_id, group), end)
-    return OffsetWrapper(
+    found = OffsetWrapper(
         broker_offset=end,
         consumer_offset=consumed,
         pull_offset=max(consumed, pulled),
         last_timestamp=max(0, time),
     )
+    if consumed < end:
+        first = max(consumed, node.store.queue_bounds(topic, queue_id)[0])
+        oldest = node.store.store_time(topic, queue_id, first)
+        if oldest > 0:
+            found.oldest_timestamp = oldest
+    return found
 
 
 def handle_all_consume_stats(

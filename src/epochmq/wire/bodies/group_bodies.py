@@ -28,12 +28,17 @@ class SubscriptionGroupList(Body):
 
 
 class OffsetWrapper(Body):
-    """The position of a group in one queue. `last_timestamp` is the store time there, Unix ms."""
+    """The position of a group in one queue. `last_timestamp` is the store time of the message
+    before it, Unix ms.
+    """
 
     broker_offset: int = 0
     consumer_offset: int = 0
     pull_offset: int = 0
     last_timestamp: int = 0
+    oldest_timestamp: int | UnsetType = UNSET
+    """Store time (Unix ms) of the oldest message that the group has not consumed. EpochMQ's own;
+    missing if there is none, or from other brokers."""
 
 
 class ConsumeStats(Body):
