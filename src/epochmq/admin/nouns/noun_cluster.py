@@ -17,7 +17,7 @@ from epochmq.admin.nouns.noun_base import (
 )
 from epochmq.admin.shared.asking import ask
 from epochmq.admin.shared.exits import Unhealthy, nearest
-from epochmq.admin.shared.output import JSON, note, output_option, show
+from epochmq.admin.shared.output import JSON, Bar, note, output_option, show
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -277,6 +277,60 @@ async def _serves(admin: "Admin", group: str, address: str) -> None:
             note(f"{address} is elected; the name server does not say so yet")
             return
         await asyncio.sleep(_LOOK_S)
+
+
+@command.command("drain")
+@click.argument("group")
+@click.option("--undo", is_flag=True, help="Accept messages again.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    default=3600,
+    show_default=True,
+    help="Seconds to wait for consumers.",
+)
+@click.option("--online-only", is_flag=True, help="Do not wait for groups without members.")
+@yes_option
+@namesrv_option
+@output_option
+def drain(
+    group: str,
+    undo: bool,
+    timeout: float,
+    online_only: bool,
+    yes: bool,
+    namesrv: str,
+    output: str,
+) -> None:
+    """Send no more messages to broker group GROUP, and wait until consumers have read it empty.
+
+    Afterwards the group can be stopped, and nothing in it waits for a consumer. Other groups of the
+    cluster get the messages of producers. Delayed messages, timers and open transactions stay in
+    the group; they go on when it is started again. Its brokers stay read-only, also over a restart
+    (brokerPermission=4), until --undo.
+    """
+    from epochmq.admin.nouns.cluster_drain import drain_group, undo_drain
+
+    if undo:
+        found = ask(namesrv, lambda admin: undo_drain(admin, group))
+    else:
+        confirm(f"Let producers leave {group}?", yes)
+        with Bar("draining", None) as bar:
+            found = ask(
+                namesrv,
+                lambda admin: drain_group(
+                    admin,
+                    group,
+                    timeout,
+                    lambda count, names: bar.set(
+                        0, f"{count:,} messages wait in {len(names)} groups"
+                    ),
+                    online_only=online_only,
+                ),
+            )
+    accepts = "yes" if undo else "no"
+    rows = [{"broker": f"{group}:{n}", "address": a, "accepts": accepts} for n, a in found.items()]
+    show(output, ("broker", "address", "accepts"), rows)
 
 
 @command.command("forget")

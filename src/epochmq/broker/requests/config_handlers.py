@@ -102,8 +102,7 @@ def _adopt(node: BrokerContext, options: BrokerOptions, changes: Mapping[str, st
         set_level(options.log_level)
     node.adopt_options(options)
     if permission_changed:
-        # Brokers register each topic's permission with their own: register the topics again.
-        node.topics.step_version(node.clock.wall_ms())
+        node.topics.register_all(node.clock.wall_ms())
 
 
 def _parse(command: Command) -> dict[str, str]:

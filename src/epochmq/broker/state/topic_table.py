@@ -289,9 +289,16 @@ class TopicTable:
         self.dirty = True
 
     def step_version(self, wall: int) -> None:
-        """Step the version, so that others see a change (for example of the broker permission)."""
+        """Step the version, so that others see a change."""
         self.version = self.version.next_version(wall, self.state_version)
         self.dirty = True
+
+    def register_all(self, wall: int) -> None:
+        """Register all topics again, now: the broker's permission, which is part of theirs, has
+        changed.
+        """
+        self.step_version(wall)
+        self._changed.update(self.table)
 
     def _store(self, config: TopicConfig, wall: int) -> TopicConfig:
         name = config.topic_name
