@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +200,54 @@ def test_a_fanout_reaches_each_bound_queue(cluster: MiniCluster) -> None:
             sender.Producer().publish(number, exchange=news, declare=[news])
         for each in received:
             assert sorted(each.wait_for(3)) == [0, 1, 2]
+
+
+def test_a_fanout_queue_gets_what_is_sent_after_its_declaration(cluster: MiniCluster) -> None:
+    """In whichever channel it is declared, and before anybody consumes from it."""
+    exchange = Exchange("early-news", type="fanout")
+    one, other = Queue("early-1", exchange=exchange), Queue("early-2", exchange=exchange)
+    with connected(cluster) as connection, connection.channel() as channel:
+        producer = connection.Producer(channel, exchange=exchange)
+        one(channel).declare()
+        producer.publish("first")
+        other(channel).declare()
+        producer.publish("second")
+        assert sorted(Received(connection, one).wait_for(2)) == ["first", "second"]
+        received = Received(connection, other)
+        assert received.wait_for(1) == ["second"]
+        received.get_no_more()
+
+
+def test_a_message_that_has_expired_is_not_delivered(connection: Any) -> None:
+    with closing(connection.SimpleQueue("expiring")) as simple:
+        simple.put("old", expiration=0.2)
+        simple.put("fresh", expiration=60)
+        simple.put("for ever")
+        time.sleep(0.5)
+        assert sorted(simple.get(timeout=10).payload for _ in range(2)) == ["for ever", "fresh"]
+        with pytest.raises(simple.Empty):
+            simple.get(timeout=1)
+        simple.put("also old", expiration=0.2)
+        time.sleep(0.5)
+        with pytest.raises(simple.Empty):
+            simple.get_nowait()
+
+
+def test_a_message_that_is_asked_for_and_requeued_comes_at_once(cluster: MiniCluster) -> None:
+    with connected(cluster) as connection, closing(connection.SimpleQueue("again")) as simple:
+        simple.put("x")
+        queue = simple.queue
+        message = queue.get()
+        message.requeue()
+        again = queue.get()
+        assert (again.payload, again.delivery_info["redelivered"]) == ("x", True)
+        again.reject(requeue=True)
+        # Nobody asks here: another connection gets it soon.
+        with connected(cluster) as other, closing(other.SimpleQueue("again")) as elsewhere:
+            taken = elsewhere.get(timeout=20)
+            assert taken.payload == "x"
+            taken.ack()
+        assert queue.get() is None
 
 
 def test_a_closed_channel_leaves_its_group(cluster: MiniCluster, connection: Any) -> None:

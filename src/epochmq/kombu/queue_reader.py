@@ -7,6 +7,7 @@ the process dies, the message is delivered again after the rest of that time.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -27,6 +28,8 @@ POLL_MS = 500
 """How long a pop waits for messages; a reader needs as long to stop."""
 ROUTE_REFRESH_S = 5.0
 """How often the brokers of a topic are looked up."""
+KEEP_S = 1.0
+"""How long a message that was asked for and requeued waits here to be asked for again."""
 PAUSE_S = 1.0
 """Pause after a pop that failed."""
 
@@ -75,6 +78,8 @@ class QueueReader:
         self._room = room
         self._offer = offer
         self._unacked: set[UnackedMessage] = set()
+        self._kept: deque[UnackedMessage] = deque()
+        """Messages that the next calls of `get` return."""
         self._asked = 0
         """Messages that pops under way may bring."""
         self._has_room = asyncio.Event()
@@ -109,6 +114,8 @@ class QueueReader:
     async def close(self) -> None:
         """Stop, and close the connections; unacknowledged messages are delivered again later."""
         await self.stop()
+        kept = [self._kept.popleft() for _ in range(len(self._kept))]
+        await asyncio.gather(*(self.give_back(unacked) for unacked in kept))
         await self._instance.close(consumer=self.group)
 
     async def ack(self, unacked: UnackedMessage) -> None:
@@ -137,8 +144,23 @@ class QueueReader:
                 {"msg_id": unacked.message.msg_id, "topic": self.topic, "error": error},
             )
 
+    async def keep_for_get(self, unacked: UnackedMessage) -> None:
+        """Let the next `get` return the message at once; it is given back if none comes soon."""
+        unacked.message.reconsume_times += 1
+        self._kept.append(unacked)
+
+        async def give_back_later() -> None:
+            await asyncio.sleep(KEEP_S)
+            if unacked in self._kept:
+                self._kept.remove(unacked)
+                await self.give_back(unacked)
+
+        self._instance.spawn(give_back_later(), f"keep {self.topic}")
+
     async def get(self) -> UnackedMessage | None:
-        """Pop one message that is there now; None if there is none."""
+        """Return one message that is there now; None if there is none."""
+        if self._kept:
+            return self._kept.popleft()
         for broker in await self._brokers():
             popped = await self._pop(broker, 1, poll_ms=0)
             if popped:

@@ -34,7 +34,7 @@ from epochmq.kombu.broker_names import fanout_topic_of, group_of, topic_of
 from epochmq.kombu.queue_reader import QueueReader, UnackedMessage
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.names import retry_topic
-from epochmq.model.topic import TopicConfig
+from epochmq.model.topic import MessageQueue, TopicConfig
 from epochmq.runtime import loop_thread
 
 T = TypeVar("T")
@@ -113,6 +113,17 @@ class BrokerLink:
         if await self.exists(topic):
             await self.producer.send(Message(topic, body))
 
+    async def begin_at_end(self, topic: str, group: str) -> None:
+        """Let a group that has not read the topic get what is sent from now on."""
+
+        async def begin(address: str, queue: MessageQueue, end: int) -> None:
+            if await self.admin.committed_at(address, group, queue) is None:
+                await self.admin.commit_at(address, group, queue, end)
+
+        for address in (await self.admin.brokers_of(topic)).values():
+            bounds, _ = await self.admin.topic_stats_of(address, topic)
+            await asyncio.gather(*(begin(address, q, at.max_offset) for q, at in bounds.items()))
+
     async def lag(self, topic: str, group: str) -> int:
         """Return how many messages of the topic wait for the group."""
         try:
@@ -168,8 +179,7 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
         self._ready: queue.SimpleQueue[tuple[str, UnackedMessage]] = queue.SimpleQueue()
         self._tags: dict[str, tuple[QueueReader, UnackedMessage]] = {}
         """Unacknowledged messages with their readers, by delivery tag."""
-        self._fanouts: dict[str, str] = {}
-        """Exchange of each queue that is bound to a fanout exchange."""
+        self._fanouts = connection.fanouts
 
     # Queues ----------------------------------------------------------------------------------
 
@@ -219,13 +229,16 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
     def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue_name: str) -> None:
         if self.typeof(exchange).type == "fanout":
             self._fanouts[queue_name] = exchange
-            self._broker.run(self._broker.ensure(fanout_topic_of(exchange)))
+            topic, group = self._topic_and_group(queue_name)
+            self._broker.run(self._broker.ensure(topic))
+            self._broker.run(self._broker.begin_at_end(topic, group))
 
     def _purge(self, queue_name: str) -> int:
         return self._broker.run(self._asked(queue_name).purge())
 
     def _delete(self, queue_name: str, *args: Any, **kwargs: Any) -> None:
         self._broker.run(self._broker.delete(topic_of(queue_name), group_of(queue_name)))
+        self._fanouts.pop(queue_name, None)
 
     # Reading ---------------------------------------------------------------------------------
 
@@ -309,13 +322,16 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
         """Deliver one message that is here; raises `queue.Empty`."""
         if not (self._consumers and self.qos.can_consume()):
             raise queue.Empty
-        queue_name, unacked = self._ready.get_nowait()
-        reader = self._readers.get(queue_name)
-        if reader is None:
-            self._broker.run(self._idle_readers[queue_name].give_back(unacked))
-            raise queue.Empty
+        message = None
+        while message is None:
+            queue_name, unacked = self._ready.get_nowait()
+            reader = self._readers.get(queue_name)
+            if reader is None:
+                self._broker.run(self._idle_readers[queue_name].give_back(unacked))
+                continue
+            message = self._decoded(reader, unacked)
         deliver = callback or self.connection._deliver
-        deliver(self._decoded(reader, unacked), queue_name)
+        deliver(message, queue_name)
 
     def basic_get(self, queue: str, no_ack: bool = False, **kwargs: Any) -> Any:
         """Return the next message of `queue`, or None."""
@@ -326,14 +342,23 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
 
     def _get(self, queue_name: str, timeout: float | None = None) -> dict[str, Any]:
         reader = self._asked(queue_name)
-        unacked = self._broker.run(reader.get())
-        if unacked is None:
-            raise queue.Empty
-        return self._decoded(reader, unacked)
+        message = None
+        while message is None:
+            unacked = self._broker.run(reader.get())
+            if unacked is None:
+                raise queue.Empty
+            message = self._decoded(reader, unacked)
+        return message
 
-    def _decoded(self, reader: QueueReader, unacked: UnackedMessage) -> dict[str, Any]:
-        """Return the message as kombu's dict, with a delivery tag of its own."""
+    def _decoded(self, reader: QueueReader, unacked: UnackedMessage) -> dict[str, Any] | None:
+        """Return the message as kombu's dict, with a delivery tag of its own.
+
+        A message that has expired is acknowledged, and None is returned.
+        """
         message = _kombu_message(unacked.message) or _foreign(unacked.message)
+        if _is_expired(message, unacked.message):
+            self._broker.run(reader.ack(unacked))
+            return None
         properties = message["properties"]
         tag = properties["delivery_tag"] = self._next_delivery_tag()
         if unacked.message.reconsume_times:
@@ -363,7 +388,9 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
         found = self._tags.pop(message.delivery_tag, None)
         if found is not None:
             reader, unacked = found
-            self._broker.run(reader.give_back(unacked))
+            is_asked = reader in self._idle_readers.values() and not self.closed
+            work = reader.keep_for_get if is_asked else reader.give_back
+            self._broker.run(work(unacked))
         self._wake()
 
     def _give_back_ready(self, queue_name: str | None) -> None:
@@ -423,6 +450,15 @@ def _kombu_message(stored: StoredMessage) -> dict[str, Any] | None:
     return None
 
 
+def _is_expired(message: dict[str, Any], stored: StoredMessage) -> bool:
+    """Return whether a message is older than its property `expiration` (milliseconds)."""
+    limit = message["properties"].get("expiration")
+    try:
+        return limit is not None and time.time() * 1000 > stored.store_wall_ms + int(limit)
+    except (TypeError, ValueError):
+        return False  # another program's idea of an expiration
+
+
 def _foreign(stored: StoredMessage) -> dict[str, Any]:
     """Return the message of another program: kombu's consumers get its bytes, and decide."""
     try:
@@ -472,6 +508,9 @@ class EpochTransport(virtual.Transport):  # type: ignore[misc]
                 f"visibility_timeout is {seconds}; from {VISIBILITY_MIN_S} to {VISIBILITY_MAX_S}"
                 " seconds can be. A task may run longer: its message stays hidden meanwhile"
             )
+        self.fanouts: dict[str, str] = {}
+        """Exchange of each queue that is bound to a fanout exchange. It belongs to the transport,
+        as the bindings do: kombu declares a binding in one channel only."""
         self.visibility_ms = int(seconds * 1000)
         self._queues_per_topic = int(options.get("queues_per_topic", QUEUES_PER_TOPIC))
         self._broker: BrokerLink | None = None
