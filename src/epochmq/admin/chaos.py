@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from epochmq.admin.local.name_completion import complete_roles
 from epochmq.admin.local.where import DEV_DIRECTORY
 from epochmq.admin.shared.output import note
 from epochmq.base.errors import NotFound, NotReachable
@@ -38,7 +39,7 @@ def command(ctx: click.Context, directory: Path) -> None:
 
 
 @command.command(epilog=_ROLES)
-@click.argument("role")
+@click.argument("role", shell_complete=complete_roles)
 @click.pass_obj
 def kill(directory: Path, role: str) -> None:
     """Kill a server with SIGKILL: no handler runs, nobody is told. `chaos start` brings it back."""
@@ -46,7 +47,7 @@ def kill(directory: Path, role: str) -> None:
 
 
 @command.command(epilog=_ROLES)
-@click.argument("role")
+@click.argument("role", shell_complete=complete_roles)
 @click.pass_obj
 def pause(directory: Path, role: str) -> None:
     """Stop a server's time (SIGSTOP): it hears and says nothing, its connections stay open."""
@@ -54,7 +55,7 @@ def pause(directory: Path, role: str) -> None:
 
 
 @command.command(epilog=_ROLES)
-@click.argument("role", default="all")
+@click.argument("role", default="all", shell_complete=complete_roles)
 @click.pass_obj
 def resume(directory: Path, role: str) -> None:
     """Let a paused server go on (SIGCONT); without ROLE all of them."""
@@ -62,7 +63,7 @@ def resume(directory: Path, role: str) -> None:
 
 
 @command.command(epilog=_ROLES)
-@click.argument("role", default="all")
+@click.argument("role", default="all", shell_complete=complete_roles)
 @click.pass_obj
 def start(directory: Path, role: str) -> None:
     """Start a server that was killed; without ROLE all that do not run."""

@@ -9,6 +9,8 @@ import pytest
 from tests.admin.shell import shell_in
 
 from epochmq import Message
+from epochmq.admin.local.config_files import choose_anywhere
+from epochmq.admin.local.local_cluster import LocalCluster
 from epochmq.client.sync import Producer, PullConsumer
 from epochmq.testing import MiniCluster
 
@@ -25,6 +27,28 @@ def namesrv() -> Iterator[str]:
             for queue in consumer.queues("orders"):
                 consumer.commit(queue, 0)
         yield cluster.namesrv
+
+
+@pytest.mark.parametrize(
+    ("line", "some"),
+    [
+        ("epochmq chaos kill ma", ["master"]),
+        ("epochmq chaos pause controller-", ["controller-leader", "controller-follower"]),
+        ("epochmq chaos kill broker", ["broker"]),
+        ("epochmq chaos resume x", []),
+        ("epochmq cluster config get flushDiskT", ["flushDiskType"]),
+        ("epochmq cluster config set brokerPerm", ["brokerPermission="]),
+        ("epochmq cluster config set listenPor", []),
+    ],
+)
+def test_roles_and_options_are_completed(tmp_path: Path, line: str, some: list[str]) -> None:
+    LocalCluster(tmp_path / ".epochmq").start(choose_anywhere())
+    assert completed(tmp_path, line, UNREACHABLE) == some
+
+
+def test_roles_are_completed_without_a_cluster(tmp_path: Path) -> None:
+    assert completed(tmp_path, "epochmq chaos kill s", UNREACHABLE) == ["slave"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def completed(directory: Path, line: str, namesrv: str) -> list[str]:

@@ -1,12 +1,13 @@
-"""Completes the names of topics and consumer groups in a shell, from the cluster itself."""
+"""Completes names in a shell: topics and groups from the cluster, roles and options from here."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from epochmq.admin.local.where import default_namesrv
+from epochmq.admin.local.where import DEV_DIRECTORY, default_namesrv
 from epochmq.admin.shared.asking import use_connection_options
 from epochmq.base.errors import EpochError
 
@@ -45,6 +46,45 @@ def complete_groups(
         return [name for name in every if not is_system_group(name)]
 
     return _matching(context, names, incomplete)
+
+
+def complete_roles(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Return the roles, and the servers of this directory's cluster, that begin so."""
+    from epochmq.admin.local.local_cluster import LocalCluster
+    from epochmq.admin.local.server_roles import ROLES
+
+    directory = (context.parent or context).params.get("directory") or DEV_DIRECTORY
+    try:
+        names = [part.name for part in LocalCluster(Path(directory)).servers()]
+    except (EpochError, OSError):
+        names = []
+    return [name for name in (*ROLES, "all", *names) if name.startswith(incomplete)]
+
+
+def complete_options(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Return the options of a broker whose names begin with `incomplete`."""
+    return [key for key, _ in _broker_options() if key.startswith(incomplete)]
+
+
+def complete_settings(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Return KEY= for each option of a broker that may change while it runs."""
+    return [
+        f"{key}=" for key, mutable in _broker_options() if mutable and key.startswith(incomplete)
+    ]
+
+
+def _broker_options() -> list[tuple[str, bool]]:
+    """Return (key, whether it may change while a broker runs) of each option, in order."""
+    from epochmq.base.options import describe
+    from epochmq.broker.config.options import BrokerOptions
+
+    return sorted((row.key, row.mutable) for row in describe(BrokerOptions))
 
 
 def _matching(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from epochmq.admin.local.name_completion import complete_options, complete_settings
 from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.nouns.noun_base import (
     NounGroup,
@@ -41,7 +42,7 @@ def config() -> None:
 
 
 @config.command("get")
-@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@click.argument("keys", nargs=-1, metavar="[KEY]...", shell_complete=complete_options)
 @_broker_option
 @cluster_option
 @namesrv_option
@@ -79,7 +80,13 @@ async def targets(admin: "Admin", broker: str | None, cluster: str | None) -> di
 
 
 @config.command("set")
-@click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
+@click.argument(
+    "settings",
+    nargs=-1,
+    required=True,
+    metavar="KEY=VALUE...",
+    shell_complete=complete_settings,
+)
 @_broker_option
 @cluster_option
 @shows("broker", "key", "value")
