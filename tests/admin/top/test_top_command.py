@@ -12,6 +12,7 @@ def test_once(replicas: Replicas) -> None:
     assert sorted(row["role"] for row in rows) == ["master", "slave"]
     assert {row["epoch"] for row in rows} == {state.master_epoch}
     assert all(row["in_sync"] for row in rows)
+    assert all(row["in_tps"] >= 0 and row["out_tps"] >= 0 for row in rows)
 
 
 def test_changes_are_told_as_they_happen(replicas: Replicas) -> None:

@@ -29,6 +29,10 @@ class ReplicaView:
     """Messages that it has to move to masters of other groups; None when it does not report
     that.
     """
+    in_rate: float | None = None
+    """Messages stored per second, of the last 10 s; None while it does not answer."""
+    out_rate: float | None = None
+    """Messages sent to consumers per second, of the last 10 s."""
     has_confirmed: bool = False
     """Whether messages of its last epoch are acknowledged; False for RocketMQ's brokers, which do
     not report that.

@@ -108,6 +108,8 @@ class Looker:
             max_offset=_number(figures, "commitLogMaxOffset"),
             acting=acting,
             backlog=_sum(figures, "epochmqEscapeWaiting", "epochmqEscapeInFlight"),
+            in_rate=_rate(figures, "putTps"),
+            out_rate=_rate(figures, "getTransferredTps"),
         )
 
     async def _measured(self, replicas: list[ReplicaView]) -> tuple[ReplicaView, ...]:
@@ -119,7 +121,10 @@ class Looker:
             return replica
         try:
             async with asyncio.timeout(MEASURE_S):
-                epochs = await self._admin.broker_epochs(replica.address)
+                epochs, figures = await asyncio.gather(
+                    self._admin.broker_epochs(replica.address),
+                    self._admin.runtime_info(replica.address),
+                )
         except (EpochError, TimeoutError):
             return replica
         last = epochs.epoch_list[-1] if epochs.epoch_list else None
@@ -128,12 +133,23 @@ class Looker:
             max_offset=epochs.max_offset,
             epoch=last.epoch if last is not None else None,
             has_confirmed=last is not None and epochs.confirm_offset > last.start_offset,
+            in_rate=_rate(figures, "putTps"),
+            out_rate=_rate(figures, "getTransferredTps"),
         )
 
 
 def _number(figures: Mapping[str, str], key: str) -> int | None:
     text = figures.get(key, "")
     return int(text) if text.isascii() and text.isdecimal() else None
+
+
+def _rate(figures: Mapping[str, str], key: str) -> float | None:
+    """Return the first of the rates in a text like "12.5 10.0 9.8" (10 s, 1 min, 10 min)."""
+    first = figures.get(key, "").partition(" ")[0]
+    try:
+        return float(first)
+    except ValueError:
+        return None
 
 
 def _sum(figures: Mapping[str, str], *keys: str) -> int | None:

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 EVENTS_SHOWN = 12
-COLUMNS = ("group", "id", "address", "role", "epoch", "in_sync", "end", "lag_bytes", "backlog")
+COLUMNS = (
+    "group", "id", "address", "role", "epoch", "in_sync", "end", "lag_bytes", "backlog",
+    "in_tps", "out_tps",
+)  # fmt: skip
+KEYS = "q quit   p pause or go on   h hide or show this line"
 
 
 def rows(view: ClusterView) -> list[dict[str, object]]:
@@ -31,6 +35,8 @@ def rows(view: ClusterView) -> list[dict[str, object]]:
             "end": replica.max_offset,
             "lag_bytes": group.lag_bytes(replica),
             "backlog": replica.backlog,
+            "in_tps": replica.in_rate,
+            "out_tps": replica.out_rate,
         }
         for group in view.groups
         for replica in group.replicas
@@ -46,8 +52,8 @@ def role(replica: ReplicaView) -> str:
     return "master" if replica.is_master else "slave"
 
 
-def draw(view: ClusterView, timeline: TopTimeline) -> "RenderableType":
-    """Render one screen."""
+def draw(view: ClusterView, timeline: TopTimeline, footer: str = "") -> "RenderableType":
+    """Render one screen; `footer` is its last line."""
     from rich.console import Group as Lines
     from rich.text import Text
 
@@ -56,6 +62,8 @@ def draw(view: ClusterView, timeline: TopTimeline) -> "RenderableType":
     parts: list[RenderableType] = [Text(_head(view))]
     parts += [_table(group) for group in view.groups]
     parts += [Text(_line(event)) for event in list(timeline.events)[-EVENTS_SHOWN:]]
+    if footer:
+        parts.append(Text(footer, style="dim"))
     return Lines(*parts)
 
 
@@ -71,7 +79,18 @@ def _table(group: BrokerGroupView) -> "RenderableType":
     from rich.table import Table
 
     table = Table(title=_title(group), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("ID", "ADDRESS", "ROLE", "EPOCH", "IN SYNC", "END", "LAG", "BACKLOG"):
+    for column in (
+        "ID",
+        "ADDRESS",
+        "ROLE",
+        "EPOCH",
+        "IN SYNC",
+        "END",
+        "LAG",
+        "BACKLOG",
+        "IN/S",
+        "OUT/S",
+    ):
         table.add_column(column)
     for replica in group.replicas:
         table.add_row(
@@ -83,6 +102,8 @@ def _table(group: BrokerGroupView) -> "RenderableType":
             _text(replica.max_offset),
             _text(group.lag_bytes(replica)),
             _text(replica.backlog),
+            _rate(replica.in_rate),
+            _rate(replica.out_rate),
             style={"dead": "red", "master": "bold", "acting master": "yellow"}.get(role(replica)),
         )
     return table
@@ -102,6 +123,10 @@ def _title(group: BrokerGroupView) -> str:
 
 def _text(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
+
+
+def _rate(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:,.0f}"
 
 
 def _line(event: TimelineEvent) -> str:

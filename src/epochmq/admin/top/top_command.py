@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 @click.option("--once", is_flag=True, help="Print once and exit.")
 @output_option
 def command(namesrv: str, controllers: str, interval: float, once: bool, output: str) -> None:
-    """Show groups, roles, epochs, sync-state sets and lag, live, with a timeline of changes.
+    """Show groups, roles, epochs, sync-state sets, lag and rates, live, with a timeline of changes.
 
+    IN/S and OUT/S are messages per second of the last 10 s. Keys: q quits, p pauses, h hides the
+    help.
     Where standard output is no terminal, and with -o json, changes are printed as they happen.
     """
     from epochmq.admin.shared.asking import ask
@@ -61,15 +63,26 @@ async def _live(looker: "Looker", interval: float) -> None:
     from rich.live import Live
 
     from epochmq.admin.top.cluster_view import TopTimeline
-    from epochmq.admin.top.screen import draw
+    from epochmq.admin.top.keys import key_presses
+    from epochmq.admin.top.screen import KEYS, draw
 
     timeline = TopTimeline()
-    with Live(auto_refresh=False) as live:
+    paused, helps = False, True
+    with Live(auto_refresh=False) as live, key_presses() as keys:
+        view = await looker.look()
         while True:
-            view = await looker.look()
-            timeline.compare_view(view)
-            live.update(draw(view, timeline), refresh=True)
-            await asyncio.sleep(interval)
+            if not paused:
+                view = await looker.look()
+                timeline.compare_view(view)
+            footer = ("PAUSED   " if paused else "") + (KEYS if helps else "")
+            live.update(draw(view, timeline, footer), refresh=True)
+            match await keys.wait(interval):
+                case "q":
+                    return
+                case "p":
+                    paused = not paused
+                case "h" | "?":
+                    helps = not helps
 
 
 async def _follow(looker: "Looker", interval: float, output: str) -> None:
