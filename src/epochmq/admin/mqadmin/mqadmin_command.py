@@ -4,8 +4,10 @@ from importlib import import_module
 
 import click
 
+from epochmq.admin.mqadmin.absent_commands import ABSENT
 from epochmq.admin.mqadmin.running import output_for_all
 from epochmq.admin.shared.exits import LazyGroup
+from epochmq.base.errors import UsageError
 
 _HERE = "epochmq.admin.mqadmin."
 COMMANDS = {
@@ -102,6 +104,9 @@ class MqAdminGroup(LazyGroup):
         if args[0] == "--help":
             click.echo(ctx.get_help())
             ctx.exit()
+        absent = {name.lower(): name for name in ABSENT}.get(args[0].lower())
+        if absent is not None:
+            raise UsageError(f"mqadmin {absent} is not here: {ABSENT[absent]}")
         return super().resolve_command(ctx, args)
 
 
