@@ -161,6 +161,24 @@ def test_a_secured_cluster_comes_back_with_its_users(shell: Shell) -> None:
     assert rows(shell, "user", "list") == users
 
 
+def test_a_group_that_cannot_be_backed_up_is_reported_and_the_others_are(shell: Shell) -> None:
+    cluster = LocalCluster(shell.directory / ".epochmq")
+    cluster.start(choose_anywhere(replicas=2, acting_groups=2))
+    assert len(rows(shell, "backup", "create", "b")) == 2
+    assert shell.run("chaos", "kill", "broker-a-0")[0] == exits.OK
+    code, out, err = shell.run("backup", "create", "b", "-o", "json")
+    assert code == exits.FAILED
+    assert [json.loads(line)["broker"] for line in out.splitlines()] == ["broker-b"]
+    assert "not everything was backed up" in err
+    assert "broker-a of DefaultCluster: broker group broker-a has no master now" in err
+    assert shell.run("chaos", "kill", "broker-a-1")[0] == exits.OK
+    code, _out, err = shell.run("backup", "create", "b")
+    assert code == exits.FAILED
+    assert "broker-a of DefaultCluster has earlier backups here and is not registered now" in err
+    assert shell.run("backup", "create", "b", "-b", "broker-b")[0] == exits.OK
+    assert len(rows(shell, "backup", "list", "b", "-b", "broker-b")) == 4
+
+
 def test_mistakes_are_one_clear_line(shell: Shell) -> None:
     for args, code, said in (
         (("list", "none"), exits.NOT_FOUND, "none has no such backup; it has nothing"),

@@ -13,7 +13,7 @@ from epochmq.admin.nouns.noun_base import NounGroup, cluster_option, confirm, ye
 from epochmq.admin.shared import exits
 from epochmq.admin.shared.asking import ask
 from epochmq.admin.shared.output import JSON, Bar, note, output_option, print_json, show, size
-from epochmq.base.errors import NotFound, UsageError
+from epochmq.base.errors import EpochError, NotFound, UsageError
 
 if TYPE_CHECKING:
     from epochmq.backup.backup_files import BackupFiles
@@ -51,33 +51,48 @@ def create(
     """
     os.umask(0o077)  # backups hold messages, and passwords as far as one key protects them
     with Bar("backing up", 1.0) as bar:
-        rows = ask(namesrv, lambda admin: _create(admin, url, cluster, broker_name, bar))
+        rows, problems = ask(namesrv, lambda admin: _create(admin, url, cluster, broker_name, bar))
     show(output, ("broker", "snapshot", "log", "copied", "seconds"), rows)
+    if problems:
+        raise EpochError("\n".join(["not everything was backed up:", *problems]))
 
 
 async def _create(
     admin: "Admin", url: str, cluster: str | None, broker_name: str | None, bar: Bar
-) -> "list[dict[str, Any]]":
-    from epochmq.backup.backup_files import BackupFiles, open_backups
+) -> "tuple[list[dict[str, Any]], list[str]]":
+    """Return one row for each backup, and one line for each broker group without one."""
+    from epochmq.backup.backup_files import BackupFiles, broker_groups_in, open_backups
     from epochmq.backup.backup_source import BackupSource
     from epochmq.backup.create_backup import create_backup
 
     storage = open_backups(url)
     groups = await _groups(admin, cluster, broker_name)
+    problems = [
+        f"{name} of {owner} has earlier backups here and is not registered now; delete its"
+        " directory if it is gone for good"
+        for owner, name in broker_groups_in(storage)
+        if cluster in (None, owner) and broker_name in (None, name) and (owner, name) not in groups
+    ]
     rows: list[dict[str, Any]] = []
     for owner, name in groups:
-        done = await create_backup(
-            BackupSource(admin, owner, name),
-            BackupFiles(storage, owner, name),
-            partial(_set_bar, bar, name),
-        )
+        try:
+            done = await create_backup(
+                BackupSource(admin, owner, name),
+                BackupFiles(storage, owner, name),
+                partial(_set_bar, bar, name),
+            )
+        except EpochError as error:
+            if len(groups) == 1:
+                raise
+            problems.append(f"{name} of {owner}: {error}")
+            continue
         if done.lost_bytes:
             note(
                 f"{name}: retention deleted {size(done.lost_bytes)} of the log after the last"
                 " backup and before this one; back up more often"
             )
         rows.append(_row(done))
-    return rows
+    return rows, problems
 
 
 def _set_bar(bar: Bar, name: str, at: int, end: int) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from epochmq import __version__
 from epochmq.backup.backup_files import BackupFiles
@@ -27,6 +27,7 @@ NEAR_BYTES = 4 << 20
 COMPARED_BYTES = 1 << 20
 """So much of the end of an older piece is compared with the broker's log."""
 TRIES = 10
+"""How often the log is copied before the tables are read, and how often these are read at most."""
 
 Progress = Callable[[int, int], None]
 """Called with (bytes of the log copied, bytes to copy)."""
@@ -151,8 +152,11 @@ class BackupRun:
 
     async def finish(self) -> BackupSnapshot:
         """Copy the log, read the tables, and write the snapshot."""
-        while (await self._source.bounds()).confirmed - self._read_end > NEAR_BYTES:
-            await self._copy((await self._source.bounds()).confirmed)
+        for _ in range(TRIES):  # a log that grows faster than it is copied is never near
+            confirmed = (await self._source.bounds()).confirmed
+            if confirmed - self._read_end <= NEAR_BYTES:
+                break
+            await self._copy(confirmed)
         for _ in range(TRIES):
             taken = datetime.now(UTC)
             changes = self._source.changes
@@ -201,8 +205,8 @@ class BackupRun:
         found = format_id(taken)
         if self._previous is None or found > self._previous.id:
             return found
-        last = datetime.strptime(self._previous.id, "%Y%m%dT%H%M%S.%fZ").timestamp()
-        return format_id(datetime.fromtimestamp(round(last * 1000 + 1) / 1000))
+        last = datetime.strptime(self._previous.id, "%Y%m%dT%H%M%S.%fZ")
+        return format_id(last + timedelta(milliseconds=1))
 
     # Copying ---------------------------------------------------------------------------------
 
