@@ -42,7 +42,7 @@ ARGS = (
     "--disable-sync",
 )
 TOPIC, GROUP, DEAD = "orders", "billing", "%DLQ%billing"
-WITHIN_MS = 15_000
+WITHIN_MS = 45_000
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
 PAGES = (
     "cluster",

@@ -318,7 +318,7 @@ def test_no_unconfirmed_message_is_read_and_a_failover_is_survived(
     with Stream(
         spark, namesrv, topic, checkpoint, until_now=False, startingOffsets="earliest"
     ) as stream:
-        wait_until(lambda: len(stream.numbers) == 40, 60, "the first rows")
+        wait_until(lambda: len(stream.numbers) == 40, 180, "the first rows")
         signal_all(followers, signal.SIGSTOP)
         with suppress(Exception):  # nobody acknowledges it: that is the point
             topics.send(namesrv, [(queues[0], Message(topic, b"-1", keys=("TAIL-MARK",)))], 2_500)
