@@ -144,13 +144,18 @@ def expire_first_files(cluster: MiniCluster, count: int) -> None:
 
 
 def test_a_backup_of_another_log_is_refused_and_the_old_one_stays(
-    cluster: MiniCluster, files: BackupFiles, tmp_path: Path
+    cluster: MiniCluster, files: BackupFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(cluster, 0, 50)
     made(cluster, files)
     options = cluster._options
+    monkeypatch.setattr(backup_source, "RETRY_FOR_S", 0.2)
+    monkeypatch.setattr(module, "COMPARED_BYTES", 1000)
     with MiniCluster(directory=tmp_path / "other", options=options) as other:
-        send(other, 0, 60)
+        send(other, 0, 20)
+        with pytest.raises(UsageError, match=r"another log, which goes on to offset [\d,]+, where"):
+            made(other, files)
+        send(other, 20, 40)
         with pytest.raises(UsageError, match="backups of another log, which differs before"):
             made(other, files)
     sizes = MiniCluster(directory=tmp_path / "sizes")

@@ -8,6 +8,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from tests.store.world import HOST
 
 from epochmq import (
     Message,
@@ -18,12 +19,16 @@ from epochmq import (
     TransactionState,
     errors,
 )
+from epochmq.backup import create_backup
 from epochmq.backup import restore_backup as module
 from epochmq.backup.backup_files import BackupFiles
 from epochmq.base.errors import EnvironmentFault, StoreDamaged, UsageError
 from epochmq.client.aio import Admin
 from epochmq.client.sync import Producer
+from epochmq.runtime.disk import RealDisk
 from epochmq.runtime.log_file_writer import LogFileWriter
+from epochmq.store.options import StoreOptions
+from epochmq.store.store import Store
 from epochmq.store.store_files import UNFINISHED_RESTORE
 from epochmq.testing import MiniCluster
 
@@ -177,7 +182,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> BackupFiles:
     base = tmp_path_factory.mktemp("backup")
     options = {"mappedFileSizeCommitLog": "65536"}
     found = backups(base / "backups")
-    with MiniCluster(directory=base / "origin", options=options) as origin:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        MiniCluster(directory=base / "origin", options=options) as origin,
+    ):
+        patch.setattr(create_backup, "PIECE_BYTES", 30_000)
+        patch.setattr(create_backup, "BULK_READ_BYTES_MAX", 10_000)
         send(origin, 0, 300, 500)
         asyncio.run(back_up(origin, found))
     return found
@@ -212,10 +222,14 @@ def test_a_log_on_another_device(files: BackupFiles, tmp_path: Path) -> None:
     module.restore_backup(files, snapshot, tmp_path / "again" / "broker-1", log)
     assert not (tmp_path / "again" / "broker-1" / "commitlog").exists()
     assert len(list(log.iterdir())) == 1 + snapshot.log_end // 65_536
-    options = {**SMALL_FILES, "storePathCommitLog": str(log)}
     with pytest.raises(UsageError, match="log is not empty"):
         module.restore_backup(files, snapshot, tmp_path / "other", log)
-    assert options["storePathCommitLog"]
+    disk = RealDisk(str(tmp_path / "again" / "broker-1"), elsewhere={"commitlog": str(log)})
+    store = Store.open(disk, StoreOptions(commit_log_file_bytes=65_536), HOST, 0)
+    assert store.pointers.appended == snapshot.log_end
+    assert sum(high for _, high in (store.queue_bounds(TOPIC, n) for n in range(8))) == 300
+    assert store.verify().problems == []
+    store.close(0)
 
 
 # Crashes -------------------------------------------------------------------------------------
@@ -252,15 +266,13 @@ def test_an_interrupted_restore_does_not_start_and_begins_again(
             patch.setattr(module, "_write_checkpoint", crash)
         else:
             patch.setattr(module.RealDisk, "remove", crash)
-        try:
+        with pytest.raises(Crash):
             restore(files, tmp_path)
-        except Crash:
-            pass
-    assert (tmp_path / "broker-1" / UNFINISHED_RESTORE).exists() or step == "write"
-    if (tmp_path / "broker-1" / UNFINISHED_RESTORE).exists():
-        with pytest.raises(EnvironmentFault, match="was being restored here"):
-            MiniCluster(directory=tmp_path, options=SMALL_FILES).start()
-        restore(files, tmp_path)
+    assert (tmp_path / "broker-1" / UNFINISHED_RESTORE).exists()
+    with pytest.raises(EnvironmentFault, match="was being restored here"):
+        MiniCluster(directory=tmp_path, options=SMALL_FILES).start()
+    (tmp_path / "broker-1" / "epochFileCheckpoint.tmp").touch()  # a write that was interrupted
+    restore(files, tmp_path)
     with MiniCluster(directory=tmp_path, options=SMALL_FILES) as again:
         assert numbers(again) == list(range(300))
 
@@ -277,6 +289,25 @@ def test_another_log_directory_after_an_interruption_is_refused(
     with pytest.raises(UsageError, match=r"log in .*/log did not end: run it again"):
         module.restore_backup(files, snapshot, tmp_path / "a")
     module.restore_backup(files, snapshot, tmp_path / "a", tmp_path / "log")
+
+
+@pytest.mark.parametrize("marker", ["intact", "damaged"])
+def test_files_of_others_in_the_log_directory_stay(
+    files: BackupFiles, tmp_path: Path, marker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = files.latest()
+    assert snapshot is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_write_checkpoint", lambda *_: (_ for _ in ()).throw(Crash))
+        with pytest.raises(Crash):
+            module.restore_backup(files, snapshot, tmp_path / "a", tmp_path / "log")
+    (tmp_path / "log" / "precious").write_text("x")
+    if marker == "damaged":
+        (tmp_path / "a" / UNFINISHED_RESTORE).write_text("{")
+    with pytest.raises(UsageError, match=r"holds precious|because it is damaged"):
+        module.restore_backup(files, snapshot, tmp_path / "a", tmp_path / "log")
+    assert (tmp_path / "log" / "precious").read_text() == "x"
+    assert (tmp_path / "log" / ("0" * 20)).exists()
 
 
 def test_a_full_disk_is_one_clear_error(

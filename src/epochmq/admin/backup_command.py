@@ -12,6 +12,7 @@ from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.nouns.noun_base import NounGroup, cluster_option, confirm, yes_option
 from epochmq.admin.shared import exits
 from epochmq.admin.shared.asking import ask
+from epochmq.admin.shared.exits import nearest
 from epochmq.admin.shared.output import JSON, Bar, note, output_option, print_json, show, size
 from epochmq.base.errors import EpochError, NotFound, UsageError
 
@@ -103,19 +104,13 @@ async def _groups(
     admin: "Admin", cluster: str | None, broker_name: str | None
 ) -> list[tuple[str, str]]:
     """Return (cluster, broker name) of the broker groups to back up."""
-    info = await admin.cluster_info()
-    if cluster is not None and cluster not in info.cluster_addr_table:
-        known = ", ".join(sorted(info.cluster_addr_table)) or "none"
-        raise NotFound(f"there is no cluster {cluster}; known to the name server: {known}")
-    found = [
-        (owner, name)
-        for owner, names in sorted(info.cluster_addr_table.items())
-        for name in sorted(names)
-        if cluster in (None, owner) and broker_name in (None, name)
-    ]
+    groups = await admin.broker_groups(cluster)
+    if broker_name is not None and broker_name not in groups:
+        near = nearest(broker_name, groups)
+        raise NotFound(f"no broker group '{broker_name}' is registered now{near}")
+    found = [(data.cluster, name) for name, data in groups.items() if broker_name in (None, name)]
     if not found:
-        what = f"broker group '{broker_name}'" if broker_name else "broker group"
-        raise NotFound(f"no {what} is registered now")
+        raise NotFound("no broker group is registered now")
     return found
 
 

@@ -16,7 +16,7 @@ from epochmq.backup.backup_snapshot import BackupSnapshot, Piece, piece_of
 from epochmq.backup.backup_source import BackupSource
 from epochmq.backup.broker_tables import ALL, CONFIGURATION, TOPICS, table_of, topics_of
 from epochmq.backup.record_check import RecordCheck
-from epochmq.base.errors import EnvironmentFault, StoreDamaged, UsageError
+from epochmq.base.errors import EnvironmentFault, NotReachable, StoreDamaged, UsageError
 from epochmq.base.limits import BULK_READ_BYTES_MAX, FRAME_BYTES_MAX
 from epochmq.wire.codes import RequestCode
 
@@ -112,7 +112,18 @@ class BackupRun:
             self.lost_bytes = self._start - previous.log_end
             return
         for piece in previous.pieces[-1:]:
-            if not await self._is_in_log(piece.start, self._files.read_piece(piece)):
+            data = await asyncio.to_thread(self._files.read_piece, piece)
+            try:
+                is_same = await self._is_in_log(piece.start, data)
+            except NotReachable:
+                confirmed = (await self._source.bounds()).confirmed
+                if confirmed >= piece.end:
+                    raise
+                raise self._another_log(
+                    f"which goes on to offset {piece.end:,}, where the broker's log ends at"
+                    f" {confirmed:,}"
+                ) from None
+            if not is_same:
                 raise self._another_log(f"which differs before offset {piece.end:,}")
         self._pieces = [piece for piece in previous.pieces if piece.end > self._start]
         self._end = previous.log_end

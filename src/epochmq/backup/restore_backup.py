@@ -33,6 +33,8 @@ from epochmq.tables.storage import sync_directory
 LOG_FOLDER = StoreOptions().commit_log_dir
 _OWN = ("config", checkpoint.FILE, epochs.FILE, f"{epochs.FILE}.bak", UNFINISHED_RESTORE, LOCK)
 _IGNORED = ("lost+found",)
+LOG_NAME_DIGITS = 20
+"""A log file is named by its first offset, with leading zeros."""
 SYNC_BYTES = 256 << 20
 
 Progress = Callable[[int, int], None]
@@ -99,24 +101,34 @@ def _check_target(directory: Path, log: Path) -> None:
     own: tuple[str, ...] = ()
     if marker.is_file():
         own = (*_OWN, LOG_FOLDER)
-        try:
-            before = Path(json.loads(marker.read_text())["log"])
-        except (ValueError, KeyError, TypeError):
-            before = log  # the file was being written; nothing else was
-        if before != log.absolute():
+        before = _log_of(marker)
+        if before != str(log.absolute()):
             raise UsageError(
                 f"a restore into {directory} with the log in {before} did not end: run it again in"
                 " the same way, or empty both directories"
             )
+    drafts = {f"{name}.tmp" for name in _OWN}  # of a write that was interrupted
     for place in {directory, log}:
-        if place == log and own:
-            continue
         names = set(os.listdir(place)) if place.exists() else set()
-        if found := sorted(names.difference(own, _IGNORED, (LOCK,))):
+        if own and place == log:
+            names = {name for name in names if not _is_log_file(name)}
+        if found := sorted(names.difference(own, drafts, _IGNORED, (LOCK,))):
             raise UsageError(
                 f"{place} is not empty (it holds {found[0]}): a restore needs an empty directory,"
                 " so that nothing is overwritten"
             )
+
+
+def _log_of(marker: Path) -> str:
+    """Return the log directory of the interrupted restore that left `marker`."""
+    try:
+        return str(json.loads(marker.read_bytes())["log"])
+    except (ValueError, KeyError, TypeError):
+        return f"a place that {marker} does not tell, because it is damaged"
+
+
+def _is_log_file(name: str) -> bool:
+    return len(name) == LOG_NAME_DIGITS and name.isdecimal()
 
 
 def _clear(directory: Path, log: Path) -> None:
@@ -125,7 +137,7 @@ def _clear(directory: Path, log: Path) -> None:
     for name in (checkpoint.FILE, epochs.FILE, f"{epochs.FILE}.bak"):
         (directory / name).unlink(missing_ok=True)
     for each in log.iterdir() if log.exists() else ():
-        if each.is_file():
+        if _is_log_file(each.name):
             each.unlink()
 
 

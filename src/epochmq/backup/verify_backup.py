@@ -34,10 +34,13 @@ def verify_backups(files: BackupFiles, progress: Progress | None = None) -> Chec
             continue
         found.snapshots += 1
         wanted |= {(p.start, p.end): (p, snapshot.file_bytes) for p in snapshot.pieces}
+    checks: dict[int, RecordCheck] = {}
     for piece, file_bytes in wanted.values():
         try:
             data = files.read_piece(piece)
-            sound, problem = RecordCheck(file_bytes).sound_bytes(memoryview(data), piece.start)
+            if file_bytes not in checks:
+                checks[file_bytes] = RecordCheck(file_bytes)
+            sound, problem = checks[file_bytes].sound_bytes(memoryview(data), piece.start)
             if sound < len(data):
                 at, why = piece.start + sound, problem or "incomplete record"
                 raise StoreDamaged(f"{files.url}: the log is damaged at {at:,} ({why})")

@@ -19,17 +19,19 @@ PERMISSION = "brokerPermission"
 LOOK_S = 0.5
 """Pause (s) between two looks at the broker group."""
 QUIET_S = 35.0
-"""So long (s) no message may come: clients ask for new routes every 30 s, and send to brokers of
-their old route meanwhile, who accept the messages."""
-ROUTES_MAX = 100
-"""Topics whose routes are looked at."""
+"""Time (s) without a new message after which the group counts as drained.
 
-Told = Callable[[int, list[str]], None]
+Clients ask for new routes every 30 s; the brokers of an old route accept their messages until then.
+"""
+ROUTES_MAX = 100
+"""Number of topics whose routes are looked at: the broker registers all of them in one request."""
+
+Progress = Callable[[int, list[str]], None]
 """Called with the number of messages that wait, and the groups that have not read them."""
 
 
 async def drain_group(
-    admin: "Admin", group: str, timeout_s: float, told: Told, *, online_only: bool
+    admin: "Admin", group: str, timeout_s: float, progress: Progress, *, online_only: bool
 ) -> dict[str, str]:
     """Make a broker group read-only, and wait until consumers have read what it has.
 
@@ -37,7 +39,7 @@ async def drain_group(
         admin: the cluster.
         group: name of the broker group.
         timeout_s: seconds to wait for the consumers.
-        told: called after each look at their progress.
+        progress: called after each look at their progress.
         online_only: whether groups without members are left out.
 
     Returns:
@@ -56,9 +58,10 @@ async def drain_group(
         now = time.monotonic()
         data = await _brokers_of(admin, group)  # a replica may have joined since
         await _set_permission(admin, data, PERM_READ, done)
-        waiting = await _waiting(admin, group, online_only=online_only)
-        told(sum(waiting.values()), sorted(waiting))
-        stored = await _stored(admin, group)
+        master = data.broker_addrs[0]
+        waiting = await _waiting(admin, master, online_only=online_only)
+        progress(sum(waiting.values()), sorted(waiting))
+        stored = await _stored(admin, master)
         if stored != count or await _is_routed(admin, group, topics):
             count, quiet_since = stored, now
         if not waiting and now - quiet_since >= QUIET_S:
@@ -146,22 +149,14 @@ async def _is_routed(admin: "Admin", group: str, topics: list[str]) -> bool:
     return False
 
 
-async def _stored(admin: "Admin", group: str) -> int:
-    """Return how many messages the master has stored today."""
-    figures = await admin.runtime_info(await _master(admin, group))
+async def _stored(admin: "Admin", address: str) -> int:
+    """Return the number of all messages that the broker at `address` has stored."""
+    figures = await admin.runtime_info(address)
     return int(figures.get("msgPutTotalTodayNow", "0"))
 
 
-async def _master(admin: "Admin", group: str) -> str:
-    address = (await admin.masters()).get(group)
-    if address is None:
-        raise NotReachable(f"broker group {group} has no master now")
-    return address
-
-
-async def _waiting(admin: "Admin", group: str, *, online_only: bool) -> dict[str, int]:
+async def _waiting(admin: "Admin", address: str, *, online_only: bool) -> dict[str, int]:
     """Return the number of messages at the master that each consumer group has not read."""
-    address = await _master(admin, group)
     found: dict[str, int] = {}
     for name in await admin.groups(address):
         if is_system_group(name):

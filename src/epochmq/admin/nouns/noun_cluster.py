@@ -288,7 +288,7 @@ async def _serves(admin: "Admin", group: str, address: str) -> None:
 
 @command.command("drain")
 @click.argument("group")
-@click.option("--undo", is_flag=True, help="Accept messages again.")
+@click.option("--undo", is_flag=True, help="Accept messages again (brokerPermission=6).")
 @click.option(
     "--timeout",
     type=click.FloatRange(0),

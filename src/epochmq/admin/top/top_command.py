@@ -69,7 +69,6 @@ async def _live(looker: "Looker", interval: float) -> None:
     timeline = TopTimeline()
     paused, helps = False, True
     with Live(auto_refresh=False) as live, key_presses() as keys:
-        view = await looker.look()
         while True:
             if not paused:
                 view = await looker.look()
