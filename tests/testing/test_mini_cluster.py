@@ -11,7 +11,7 @@ import pytest
 from epochmq import Message, MessageQueue, PushConsumer, StoredMessage, errors
 from epochmq import Producer as AsyncProducer
 from epochmq.client.sync import Producer
-from epochmq.testing.mini_cluster import MiniCluster
+from epochmq.testing.mini_cluster import MiniCluster, broker_context
 
 TOPIC = "orders"
 HOUR_S = 3_600
@@ -111,10 +111,10 @@ def test_options_topics_and_groups() -> None:
         assert caught.value.outcome is errors.Outcome.NOT_DONE
         cluster.create_topic(TOPIC, queues=2, type="FIFO")
         cluster.create_group("G", retries=3)
-        config = cluster.node().topics.get(TOPIC)
+        config = broker_context(cluster).topics.get(TOPIC)
         assert config is not None
         assert (config.write_queue_nums, config.attributes["message.type"]) == (2, "FIFO")
-        assert cluster.node().groups.table["G"].retry_max_times == 3
+        assert broker_context(cluster).groups.table["G"].retry_max_times == 3
         send(cluster, b"a")
 
 
@@ -191,8 +191,8 @@ def test_three_brokers_are_in_sync(replicas: MiniCluster) -> None:
     brokers = [f"broker-{n}" for n in (1, 2, 3)]
     assert sorted(replicas.servers) == [*brokers, *controllers, "namesrv"]
     assert replicas.master in brokers
-    assert len(replicas.node().group_position.members) == 3
-    assert replicas.node("slave") is not replicas.node("master")
+    assert len(broker_context(replicas).group_position.members) == 3
+    assert broker_context(replicas, "slave") is not broker_context(replicas, "master")
 
 
 @pytest.mark.parametrize("fault", ["kill", "pause", "cut"])

@@ -79,7 +79,7 @@ class AccessControl:
         self.rules = rules
         self._accounts = accounts
         self._failures = FailedLogins()
-        self.failed_logins = 0
+        self.failed_logins: int = 0
         """Number of failed logins."""
         self._decisions: dict[tuple[str, Need, str], bool] = {}
         self._decided_for: DataVersion | None = None

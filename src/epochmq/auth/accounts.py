@@ -70,9 +70,9 @@ class AccountTable:
     file = "config/accounts.json"
 
     def __init__(self) -> None:
-        self.dirty = False
+        self.dirty: bool = False
         self.state_version = 0
-        self.version = DataVersion()
+        self.version: DataVersion = DataVersion()
         self.touched: dict[str, None] = {}
         """Names of accounts that changed since `pop_changes`."""
         self._table: dict[str, Account] = {}

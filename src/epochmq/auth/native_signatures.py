@@ -42,14 +42,14 @@ class NativeSignatures:
         library.check_sizes(MIRRORED)
         self._library = library
         self._memory = NativeMemory(library.access_bytes(HEADER_BYTES_MAX))
-        self.address = self._memory.address
+        self.address: int = self._memory.address
         """Of the native structure, for `SendRun.stage_raw`."""
         self._args = AccessArgs.from_address(self.address)
         for name, function in zip(HASH_FUNCTIONS, functions, strict=True):
             setattr(self._args, name, function)
         self._args.own_only = connection_signatures_only
         self._signers: dict[str, int] = {}
-        self.has_grants = False
+        self.has_grants: bool = False
 
     def clear(self) -> None:
         """Remove all grants and keys."""

@@ -58,10 +58,10 @@ class Refused(EpochError):
         super().__init__(remark)
         self.code = code
         self.remark = remark
-        self.retriable = code in _RETRIABLE
+        self.retriable: bool = code in _RETRIABLE
         if outcome is None and code == SERVICE_NOT_AVAILABLE:
             outcome = Outcome.UNKNOWN
-        self.outcome = outcome or Outcome.NOT_DONE
+        self.outcome: Outcome = outcome or Outcome.NOT_DONE
 
 
 class UsageError(EpochError):

@@ -15,7 +15,7 @@ class Jumps:
 
     def __init__(self) -> None:
         self._ahead_ms: int | None = None
-        self.count = 0
+        self.count: int = 0
 
     def look(self, now: int, wall: int) -> bool:
         """Whether wall time gained more than `JUMP_MS` on monotonic time since the last call.

@@ -23,6 +23,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from kombu.transport import virtual
+from kombu.transport.base import Implements
 
 from epochmq import __version__
 from epochmq.auth.credentials import Credentials
@@ -62,10 +63,10 @@ class BrokerLink:
         self._queues_per_topic = queues_per_topic
         self._known: set[str] = set()
         """Topics that exist."""
-        self.producer = loop_thread.call(
+        self.producer: Producer = loop_thread.call(
             lambda: Producer(namesrv, "kombu", timeout_ms=SEND_TIMEOUT_MS, credentials=credentials)
         )
-        self.admin = loop_thread.call(lambda: Admin(namesrv, credentials=credentials))
+        self.admin: Admin = loop_thread.call(lambda: Admin(namesrv, credentials=credentials))
 
     @property
     def is_forked(self) -> bool:
@@ -486,13 +487,17 @@ class EpochTransport(virtual.Transport):  # type: ignore[misc]
     driver_type = "epochmq"
     driver_name = "epochmq"
     can_parse_url = False
-    implements = virtual.Transport.implements.extend(
+    implements: Implements = virtual.Transport.implements.extend(
         asynchronous=False,
         exchange_type=frozenset(["direct", "topic", "fanout"]),
         heartbeats=False,
     )
-    connection_errors = (*virtual.Transport.connection_errors, NotReachable, PeerError)
-    channel_errors = (*virtual.Transport.channel_errors, EpochError)
+    connection_errors: tuple[type[Exception], ...] = (
+        *virtual.Transport.connection_errors,
+        NotReachable,
+        PeerError,
+    )
+    channel_errors: tuple[type[Exception], ...] = (*virtual.Transport.channel_errors, EpochError)
 
     def __init__(self, client: Any, **kwargs: Any) -> None:
         super().__init__(client, **kwargs)
@@ -511,10 +516,10 @@ class EpochTransport(virtual.Transport):  # type: ignore[misc]
         self.fanouts: dict[str, str] = {}
         """Exchange of each queue that is bound to a fanout exchange. It belongs to the transport,
         as the bindings do: kombu declares a binding in one channel only."""
-        self.visibility_ms = int(seconds * 1000)
+        self.visibility_ms: int = int(seconds * 1000)
         self._queues_per_topic = int(options.get("queues_per_topic", QUEUES_PER_TOPIC))
         self._broker: BrokerLink | None = None
-        self.arrived = threading.Event()
+        self.arrived: threading.Event = threading.Event()
         """Set when a message was popped."""
 
     @property

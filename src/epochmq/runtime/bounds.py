@@ -108,8 +108,8 @@ class Budget(Generic[H]):
         cut: Callable[[H, str], None],
         what: str,
     ) -> None:
-        self.limit = limit
-        self.seen = 0
+        self.limit: int = limit
+        self.seen: int = 0
         self._holders = holders
         self._held = held
         self._cut = cut

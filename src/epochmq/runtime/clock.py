@@ -20,7 +20,7 @@ def _counting_suspension() -> Callable[[], int]:
     return partial(time.clock_gettime_ns, number)
 
 
-steady_ns = _counting_suspension()
+steady_ns: Callable[[], int] = _counting_suspension()
 """Monotonic nanoseconds for deadlines and leases.
 
 The clock counts suspended time: a lease that ended during suspension must not look valid.

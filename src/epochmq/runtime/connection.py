@@ -108,11 +108,11 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self.session: Session
         self._opened = self._aborted = False
-        self.heard_ms = -1  # no byte received yet
-        self.sent_ms = self._now()
+        self.heard_ms: int = -1  # no byte received yet
+        self.sent_ms: int = self._now()
         self.closing_since: int | None = None
         self.stalled_since: int | None = None
-        self.unsent_seen = 0
+        self.unsent_seen: int = 0
 
     # What the loop calls ---------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ class HealthServer:
 
     def __init__(self, checks: Checks, pages: Mapping[str, Page] | None = None) -> None:
         self.checks = checks
-        self.pages = pages or {}
+        self.pages: Mapping[str, Page] | dict[str, Page] = pages or {}
         self.connections: set[HealthConnection] = set()
         self._listener: AcceptLoop | None = None
 

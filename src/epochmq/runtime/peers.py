@@ -107,7 +107,7 @@ class Peer:
         in_flight_max: int,
     ) -> None:
         self.addr = addr
-        self.closed = asyncio.Event()
+        self.closed: asyncio.Event = asyncio.Event()
         self.on_close: list[Callable[[Peer], None]] = []
         self.sink: FrameSink = _sink_of(requests)
         self._connection: Connection

@@ -69,8 +69,8 @@ class RemotingServer:
     """Listens on one or more ports of one server process, all on the running event loop."""
 
     def __init__(self, bounds: Bounds | None = None) -> None:
-        self.bounds = bounds or Bounds()
-        self.figures = Figures()
+        self.bounds: Bounds = bounds or Bounds()
+        self.figures: Figures = Figures()
         self._connections: dict[Connection, None] = {}
         self._slow: dict[Connection, None] = {}
         self._unsent = Budget(

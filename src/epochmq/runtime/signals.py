@@ -18,7 +18,7 @@ class StopSignal:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
-        self.reason = ""
+        self.reason: str = ""
 
     @property
     def asked(self) -> bool:

@@ -35,8 +35,8 @@ class Turn:
         self._scheduled = False
         self._sinks: list[FrameSink] = []
         self._dirty: list[Flushable] = []
-        self.buffer = memoryview(bytearray(RECEIVE_BYTES))
-        self.now = 0
+        self.buffer: memoryview[int] = memoryview(bytearray(RECEIVE_BYTES))
+        self.now: int = 0
 
     def begin(self, sink: FrameSink) -> int:
         """Register `sink` as receiving in this turn; return `now`."""

@@ -52,9 +52,9 @@ class Watchdog:
         self._stuck_reported_ns = 0
         self._seen_in = ""
         self._ended = threading.Event()
-        self.counts = dict.fromkeys(BOUNDS_MS, 0)
+        self.counts: dict[int, int] = dict.fromkeys(BOUNDS_MS, 0)
         """Number of turns longer than each limit in ms."""
-        self.longest_ms = 0
+        self.longest_ms: int = 0
 
     def start(self) -> None:
         """Watch the running loop; call it in the thread of that loop."""

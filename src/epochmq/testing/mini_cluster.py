@@ -107,7 +107,7 @@ class MiniCluster:
         if not 1 <= brokers <= BROKERS_MAX:
             raise UsageError(f"brokers is {brokers}; from 1 to {BROKERS_MAX} can be")
         self.brokers = brokers
-        self.clock = ShiftedClock()
+        self.clock: ShiftedClock = ShiftedClock()
         """The clocks of all servers."""
         self._options = dict(options or {})
         self._given_directory = None if directory is None else Path(directory)
@@ -296,7 +296,7 @@ class MiniCluster:
         A consumer that says its own limit is retried that often instead.
         """
         config = SubscriptionGroupConfig(group, retry_max_times=retries)
-        address = self.node(MASTER).address
+        address = broker_context(self).address
 
         async def create() -> None:
             async with Admin(self.namesrv) as admin:
@@ -335,10 +335,6 @@ class MiniCluster:
             if self._threads[name].is_running and node.serving.rights.writable:
                 return name
         return None
-
-    def node(self, server: str = MASTER) -> BrokerContext:
-        """Return the state of a broker, to look at; its event loop runs in another thread."""
-        return self._nodes[self._thread(server).name]
 
     def wait_for_master(self, timeout: float = WAIT_S) -> str:
         """Wait until a broker accepts messages; return its name.
@@ -497,3 +493,11 @@ def _free_ports(count: int) -> list[int]:
             continue
         ports.append(port)
     return ports
+
+
+def broker_context(cluster: MiniCluster, server: str = MASTER) -> BrokerContext:
+    """Return the state of a broker of `cluster`; the event loop of the broker runs in a thread.
+
+    Not a method of the cluster, because it is for tests of EpochMQ itself.
+    """
+    return cluster._nodes[cluster._thread(server).name]

@@ -97,7 +97,7 @@ class ServerThread:
         self._thread = threading.Thread(target=self._work, name=f"epochmq-{name}", daemon=True)
         self._server: Served | None = None
         self._paused: threading.Event | None = None
-        self.is_running = False
+        self.is_running: bool = False
 
     def start(self) -> None:
         """Start the thread and the server in it, and wait until it serves.

@@ -84,17 +84,17 @@ class Command:
         arrived_ms: int = -1,
         was_held: bool = False,
     ) -> None:
-        self.code = int(code)
-        self.language = language
-        self.version = version
-        self.opaque = opaque
-        self.flag = flag
-        self.remark = remark
-        self.ext = ext
-        self.body = body
-        self.binary = binary
-        self.arrived_ms = arrived_ms
-        self.was_held = was_held
+        self.code: int = int(code)
+        self.language: str = language
+        self.version: int = version
+        self.opaque: int = opaque
+        self.flag: int = flag
+        self.remark: str | None = remark
+        self.ext: dict[str, str] | None = ext
+        self.body: Buffer = body
+        self.binary: bool = binary
+        self.arrived_ms: int = arrived_ms
+        self.was_held: bool = was_held
 
     @property
     def is_response(self) -> bool:

@@ -11,7 +11,7 @@ from epochmq import Message, errors
 from epochmq.admin.cli import cli
 from epochmq.admin.nouns.noun_cluster import replica_of
 from epochmq.client.sync import Producer
-from epochmq.testing.mini_cluster import MiniCluster
+from epochmq.testing.mini_cluster import MiniCluster, broker_context
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def run(cluster: MiniCluster, *args: str) -> Ran:
 
 def ids(cluster: MiniCluster) -> dict[str, int]:
     return {
-        name: cluster.node(name).group_position.own_id
+        name: broker_context(cluster, name).group_position.own_id
         for name in cluster.servers
         if name.startswith("broker")
     }

@@ -41,7 +41,7 @@ class Caller(Closing):
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
     ) -> None:
-        self.instance = Instance(namesrv, tls=tls, credentials=credentials)
+        self.instance: Instance = Instance(namesrv, tls=tls, credentials=credentials)
         self.timeout_ms = timeout_ms
 
     async def _close(self) -> None:

@@ -129,9 +129,9 @@ class GroupMember:
         self.group = group
         self.options = options
         self.owned: dict[MessageQueue, Owned] = {}
-        self.offsets = OffsetTable()
+        self.offsets: OffsetTable = OffsetTable()
         self.subscriptions: dict[str, SubscriptionData] = {}
-        self.local = LocalOffsets(options.offsets_dir, group)
+        self.local: LocalOffsets = LocalOffsets(options.offsets_dir, group)
         self._ends: dict[MessageQueue, int] = {}
         self._noted_wall_ms: dict[str, int] = {}
         self._rebalance_now = asyncio.Event()
@@ -140,7 +140,7 @@ class GroupMember:
         self._settled = asyncio.Event()
         self._waits_for_topic = False
         """Whether a subscribed topic did not exist at the last rebalance."""
-        self.is_stopping = False
+        self.is_stopping: bool = False
         if self.is_clustering:
             self.subscriptions[retry_topic(group)] = build(retry_topic(group), "*")
         instance.beat_with(self._heartbeat)

@@ -141,7 +141,7 @@ class LoopTime:
     __slots__ = ("_expected_ms", "_running", "_stalled_ms", "_timer", "now")
 
     def __init__(self, now: Callable[[], int]) -> None:
-        self.now = now
+        self.now: Callable[[], int] = now
         self._stalled_ms = 0
         self._expected_ms = 0
         self._running = 0
@@ -188,7 +188,7 @@ class Deadline:
         self._time = time
         self._began_ms = now
         self._stalled_before_ms = stalled_before_ms
-        self.timeout_ms = timeout_ms
+        self.timeout_ms: int = timeout_ms
 
     def left_ms(self) -> int:
         """Return the milliseconds that are left; 0 or less when the deadline is over."""

@@ -77,31 +77,35 @@ class Instance:
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
     ) -> None:
-        self.clock = RealClock()
-        self.rng = RealRng()
-        self.tls = tls or outgoing_tls.get()
-        self.credentials = credentials or outgoing_credentials.get() or credentials_of(os.environ)
-        self.peers = Peers(
+        self.clock: RealClock = RealClock()
+        self.rng: RealRng = RealRng()
+        self.tls: ssl.SSLContext | None = tls or outgoing_tls.get()
+        self.credentials: Credentials | None = (
+            credentials or outgoing_credentials.get() or credentials_of(os.environ)
+        )
+        self.peers: Peers = Peers(
             requests=self._on_request,
             tls=self.tls,
             signer=self.credentials,
             addresses=current_address_map(),
         )
-        self.held_requests = HeldRequests(self.peers)
-        self.name_servers = NameServers(namesrv, self.peers, self.rng, self.check_usable)
-        self.routes = RouteCache()
+        self.held_requests: HeldRequests = HeldRequests(self.peers)
+        self.name_servers: NameServers = NameServers(
+            namesrv, self.peers, self.rng, self.check_usable
+        )
+        self.routes: RouteCache = RouteCache()
         self._refreshing: SharedCalls[tuple[str, bool], bool] = SharedCalls()
         self.handlers: dict[int, RequestHandler] = {}
         self._heartbeat: Callable[[], HeartbeatData] | None = None
-        self.client_id = f"127.0.0.1@{name or f'{os.getpid()}#{self.rng.randrange(1 << 62)}'}"
-        self.uniq_ids = UniqIds(
+        self.client_id: str = f"127.0.0.1@{name or f'{os.getpid()}#{self.rng.randrange(1 << 62)}'}"
+        self.uniq_ids: UniqIds = UniqIds(
             LOOPBACK,
             os.getpid(),
             self.clock.wall_ms,
             process_hash=self.rng.randrange(1 << 32),
             counter=self.rng.randrange(1 << 16),
         )
-        self.is_closed = False
+        self.is_closed: bool = False
         self._pid = os.getpid()
         self._forks = _forks
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -34,7 +34,7 @@ class UserListener:
 
     def __init__(self, group: str, hooks: Iterable[ClientHook] = ()) -> None:
         self.function: Listener | None = None
-        self.hooks = Hooks(hooks)
+        self.hooks: Hooks = Hooks(hooks)
         self._group = group
         self._warned: set[type] = set()
 

@@ -25,7 +25,7 @@ class MessageSource:
     def __init__(self) -> None:
         self._batches: asyncio.Queue[_Offer | None] = asyncio.Queue()
         self._open: set[_Offer] = set()
-        self.is_ended = False
+        self.is_ended: bool = False
 
     async def listen(self, messages: list[StoredMessage]) -> ConsumeResult:
         """Hand messages to the iterators; return when all of them are handled."""

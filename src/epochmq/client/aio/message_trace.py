@@ -62,7 +62,7 @@ class MessageTrace(ClientHook):
         check_text("topic", topic)
         check_topic(topic)
         self.topic = topic
-        self.dropped = 0
+        self.dropped: int = 0
         """Contexts that were not stored."""
         self._waiting: deque[_Context] = deque()
         self._arrived = asyncio.Event()

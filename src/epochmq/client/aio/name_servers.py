@@ -32,7 +32,7 @@ class NameServers:
         rng: Rng,
         check_usable: Callable[[], None] = lambda: None,
     ) -> None:
-        self.addresses = parse_addresses(addresses)
+        self.addresses: list[str] = parse_addresses(addresses)
         self._peers = peers
         self._check_usable = check_usable
         self._current = rng.randrange(len(self.addresses))

@@ -94,8 +94,9 @@ class PopConsumer(Closing):
             strategy=strategy,
         )
         self.group = group
-        self.instance = Instance(namesrv, name=name, tls=tls, credentials=credentials)
-        self.member = PopMember(self.instance, PopCalls(self.instance, group), group, options)
+        self.instance: Instance = Instance(namesrv, name=name, tls=tls, credentials=credentials)
+        calls = PopCalls(self.instance, group)
+        self.member: PopMember = PopMember(self.instance, calls, group, options)
         self._concurrency = concurrency
         self._listener = UserListener(group, hooks)
         self._started = False

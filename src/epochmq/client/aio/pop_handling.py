@@ -111,7 +111,7 @@ class Fates:
         self._member = member
         self._calls = member.calls
         self._dead_letters = BrokerCalls(member.instance, member.group)
-        self.acker = Acker(member.instance, member.calls)
+        self.acker: Acker = Acker(member.instance, member.calls)
 
     def done(self, taken: HeldMessage) -> None:
         """Queue the acknowledgement; the message counts as in flight until it is answered."""

@@ -131,10 +131,10 @@ class PopMember:
         self.options = options
         self.shares: dict[MessageQueue, Share] = {}
         self._retries = retry_topic(group)
-        self.subscriptions = {self._retries: build(self._retries, "*")}
+        self.subscriptions: dict[str, SubscriptionData] = {self._retries: build(self._retries, "*")}
         self._knows_retries = False
-        self.is_stopping = False
-        self.is_settled = False
+        self.is_stopping: bool = False
+        self.is_settled: bool = False
         self._share_now = asyncio.Event()
         self._asked_once = asyncio.Event()
         self._handling: Handling | None = None

@@ -136,7 +136,7 @@ class Producer(Closing):
         self.compress_over_bytes = compress_over_bytes
         self._compression = compressor(compression)
         self.retry_when_not_store_ok = retry_when_not_store_ok
-        self.instance = Instance(namesrv, tls=tls, credentials=credentials)
+        self.instance: Instance = Instance(namesrv, tls=tls, credentials=credentials)
         self.instance.beat_with(self._heartbeat)
         self._fault = FaultTable()
         self._round_robin = RoundRobin(self.instance.rng, self._fault if avoid_faulty else None)

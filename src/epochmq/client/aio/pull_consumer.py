@@ -67,7 +67,7 @@ class PullConsumer(Closing):
         check_text("group", group)
         check_group(group)
         self.group = group
-        self.instance = Instance(namesrv, tls=tls, credentials=credentials)
+        self.instance: Instance = Instance(namesrv, tls=tls, credentials=credentials)
         self._calls = BrokerCalls(self.instance, group)
 
     async def _close(self) -> None:

@@ -100,7 +100,7 @@ class PushConsumer(Closing):
         check_text("group", group)
         check_group(group)
         self.group = group
-        self.instance = Instance(namesrv, name=name, tls=tls, credentials=credentials)
+        self.instance: Instance = Instance(namesrv, name=name, tls=tls, credentials=credentials)
         start_point, start_wall_ms = parse_start(start)
         options = Options(
             model=model,
@@ -116,7 +116,7 @@ class PushConsumer(Closing):
             max_buffered_messages=max_buffered_messages,
         )
         calls = BrokerCalls(self.instance, group)
-        self.member = GroupMember(self.instance, calls, group, options)
+        self.member: GroupMember = GroupMember(self.instance, calls, group, options)
         self._concurrency = concurrency
         self._listener = UserListener(group, hooks)
         self._source: MessageSource | None = None

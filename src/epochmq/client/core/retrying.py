@@ -100,7 +100,7 @@ class Awaited:
     def __init__(self) -> None:
         self._count = 0
         self._quiet_since_ms = 0
-        self.topic = ""
+        self.topic: str = ""
         """The topic of the latest send."""
 
     def sent(self, topic: str, now: int) -> None:

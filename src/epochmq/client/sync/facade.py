@@ -1,9 +1,9 @@
 """The base of the blocking clients: each calls the methods of an asyncio client."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from epochmq.client.aio.instance import Closing
 from epochmq.runtime import loop_thread
@@ -59,27 +59,14 @@ def built(
     return init
 
 
-def waits(
-    method: Callable[Concatenate[C, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[Facade[C], P], R]:
-    """Return a blocking version of the coroutine method `method`."""
+def documented_by(original: Callable[..., object]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator that gives a method the docstring of `original`."""
 
-    @wraps(method)
-    def call(self: Facade[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return loop_thread.run(method(usable(self._client), *args, **kwargs))
+    def document(method: Callable[P, R]) -> Callable[P, R]:
+        method.__doc__ = original.__doc__
+        return method
 
-    return call
-
-
-def plain(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[Facade[C], P], R]:
-    """Return a version of `method` that runs on the loop's thread, so that no lock is needed."""
-
-    @wraps(method)
-    def call(self: Facade[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        client = usable(self._client)
-        return loop_thread.call(lambda: method(client, *args, **kwargs))
-
-    return call
+    return document
 
 
 def usable(client: C) -> C:

@@ -1,20 +1,84 @@
 """The blocking versions of the classes of `client/aio`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from epochmq.client import aio
+from epochmq.client.aio import (
+    PullResult,
+    SendResult,
+    Sql,
+    TransactionListener,
+    TransactionResult,
+)
 from epochmq.client.aio.listening import Listener, run_in_thread
 from epochmq.client.aio.message_stream import close_messages, next_message
-from epochmq.client.aio.transaction_producer import TransactionListener
-from epochmq.client.sync.facade import Facade, built, plain, usable, waits
+from epochmq.client.aio.pull_consumer import PULL_COUNT
+from epochmq.client.sync.facade import Facade, built, documented_by, usable
 from epochmq.model.message import Message, StoredMessage
+from epochmq.model.topic import MessageQueue
 from epochmq.runtime import loop_thread
 
 # Blocking producers --------------------------------------------------------------------------
 
+P = TypeVar("P", aio.Producer, aio.TransactionProducer)
 
-class Producer(Facade[aio.Producer]):
+
+class _Sending(Facade[P], Generic[P]):
+    @documented_by(aio.Producer.start)
+    def start(self) -> None:
+        loop_thread.run(usable(self._client).start())
+
+    @documented_by(aio.Producer.send)
+    def send(
+        self, message: Message, *, queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> SendResult:
+        return loop_thread.run(
+            usable(self._client).send(message, queue=queue, timeout_ms=timeout_ms)
+        )
+
+    @documented_by(aio.Producer.send_ordered)
+    def send_ordered(
+        self, message: Message, key: str, *, timeout_ms: int | None = None
+    ) -> SendResult:
+        return loop_thread.run(
+            usable(self._client).send_ordered(message, key, timeout_ms=timeout_ms)
+        )
+
+    @documented_by(aio.Producer.send_oneway)
+    def send_oneway(self, message: Message, *, queue: MessageQueue | None = None) -> None:
+        loop_thread.run(usable(self._client).send_oneway(message, queue=queue))
+
+    @documented_by(aio.Producer.send_batch)
+    def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        return loop_thread.run(
+            usable(self._client).send_batch(messages, queue=queue, timeout_ms=timeout_ms)
+        )
+
+    @documented_by(aio.Producer.request)
+    def request(
+        self, message: Message, *, queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> StoredMessage:
+        return loop_thread.run(
+            usable(self._client).request(message, queue=queue, timeout_ms=timeout_ms)
+        )
+
+    @documented_by(aio.Producer.recall)
+    def recall(self, topic: str, recall_handle: str) -> str:
+        return loop_thread.run(usable(self._client).recall(topic, recall_handle))
+
+    @documented_by(aio.Producer.queues)
+    def queues(self, topic: str, *, timeout_ms: int | None = None) -> tuple[MessageQueue, ...]:
+        return loop_thread.run(usable(self._client).queues(topic, timeout_ms=timeout_ms))
+
+
+class Producer(_Sending[aio.Producer]):
     """Sends messages and waits for the results. Use as `with Producer("127.0.0.1:9876", "group") as
     p`.
 
@@ -23,14 +87,6 @@ class Producer(Facade[aio.Producer]):
 
     _made = built(aio.Producer)
     __init__ = _made
-    start = waits(aio.Producer.start)
-    send = waits(aio.Producer.send)
-    send_ordered = waits(aio.Producer.send_ordered)
-    send_oneway = waits(aio.Producer.send_oneway)
-    send_batch = waits(aio.Producer.send_batch)
-    request = waits(aio.Producer.request)
-    recall = waits(aio.Producer.recall)
-    queues = waits(aio.Producer.queues)
 
 
 class _InThreads:
@@ -50,7 +106,7 @@ def _listen_in_threads(client: aio.TransactionProducer) -> None:
     client.listener = _InThreads(client.listener)
 
 
-class TransactionProducer(Facade[aio.TransactionProducer]):
+class TransactionProducer(_Sending[aio.TransactionProducer]):
     """Sends messages in transactions. Use as `with TransactionProducer(namesrv, group, listener) as
     p`.
 
@@ -60,15 +116,21 @@ class TransactionProducer(Facade[aio.TransactionProducer]):
 
     _made = built(aio.TransactionProducer, _listen_in_threads)
     __init__ = _made
-    start = waits(aio.TransactionProducer.start)
-    send = waits(aio.TransactionProducer.send)
-    send_ordered = waits(aio.TransactionProducer.send_ordered)
-    send_oneway = waits(aio.TransactionProducer.send_oneway)
-    send_batch = waits(aio.TransactionProducer.send_batch)
-    request = waits(aio.TransactionProducer.request)
-    recall = waits(aio.TransactionProducer.recall)
-    send_in_transaction = waits(aio.TransactionProducer.send_in_transaction)
-    queues = waits(aio.TransactionProducer.queues)
+
+    @documented_by(aio.TransactionProducer.send_in_transaction)
+    def send_in_transaction(
+        self,
+        message: Message,
+        arg: Any = None,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> TransactionResult:
+        return loop_thread.run(
+            usable(self._client).send_in_transaction(
+                message, arg, queue=queue, timeout_ms=timeout_ms
+            )
+        )
 
 
 # Blocking consumers --------------------------------------------------------------------------
@@ -86,13 +148,46 @@ class PullConsumer(Facade[aio.PullConsumer]):
 
     _made = built(aio.PullConsumer)
     __init__ = _made
-    queues = waits(aio.PullConsumer.queues)
-    pull = waits(aio.PullConsumer.pull)
-    committed = waits(aio.PullConsumer.committed)
-    commit = waits(aio.PullConsumer.commit)
-    min_offset = waits(aio.PullConsumer.min_offset)
-    max_offset = waits(aio.PullConsumer.max_offset)
-    offset_at = waits(aio.PullConsumer.offset_at)
+
+    @documented_by(aio.PullConsumer.queues)
+    def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        return loop_thread.run(usable(self._client).queues(topic))
+
+    @documented_by(aio.PullConsumer.pull)
+    def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        count: int = PULL_COUNT,
+        expression: str | Sql = "*",
+        hold_ms: int = 0,
+    ) -> PullResult:
+        return loop_thread.run(
+            usable(self._client).pull(
+                queue, offset, count=count, expression=expression, hold_ms=hold_ms
+            )
+        )
+
+    @documented_by(aio.PullConsumer.committed)
+    def committed(self, queue: MessageQueue) -> int | None:
+        return loop_thread.run(usable(self._client).committed(queue))
+
+    @documented_by(aio.PullConsumer.commit)
+    def commit(self, queue: MessageQueue, offset: int) -> None:
+        loop_thread.run(usable(self._client).commit(queue, offset))
+
+    @documented_by(aio.PullConsumer.min_offset)
+    def min_offset(self, queue: MessageQueue) -> int:
+        return loop_thread.run(usable(self._client).min_offset(queue))
+
+    @documented_by(aio.PullConsumer.max_offset)
+    def max_offset(self, queue: MessageQueue) -> int:
+        return loop_thread.run(usable(self._client).max_offset(queue))
+
+    @documented_by(aio.PullConsumer.offset_at)
+    def offset_at(self, queue: MessageQueue, wall_ms: int) -> int:
+        return loop_thread.run(usable(self._client).offset_at(queue, wall_ms))
 
 
 class _Listening(Facade[L], Generic[L]):
@@ -130,16 +225,48 @@ class PushConsumer(_Listening[aio.PushConsumer]):
 
     _made = built(aio.PushConsumer)
     __init__ = _made
-    subscribe = waits(aio.PushConsumer.subscribe)
-    unsubscribe = waits(aio.PushConsumer.unsubscribe)
-    start = waits(aio.PushConsumer.start)
-    finish = plain(aio.PushConsumer.finish)
-    progress = plain(aio.PushConsumer.progress)
-    ready = waits(aio.PushConsumer.ready)
-    assignment = plain(aio.PushConsumer.assignment)
-    pause = plain(aio.PushConsumer.pause)
-    resume = plain(aio.PushConsumer.resume)
-    seek = waits(aio.PushConsumer.seek)
+
+    @documented_by(aio.PushConsumer.subscribe)
+    def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
+        loop_thread.run(usable(self._client).subscribe(topic, expression))
+
+    @documented_by(aio.PushConsumer.unsubscribe)
+    def unsubscribe(self, topic: str) -> None:
+        loop_thread.run(usable(self._client).unsubscribe(topic))
+
+    @documented_by(aio.PushConsumer.start)
+    def start(self) -> None:
+        loop_thread.run(usable(self._client).start())
+
+    @documented_by(aio.PushConsumer.finish)
+    def finish(self) -> None:
+        loop_thread.call(usable(self._client).finish)
+
+    @documented_by(aio.PushConsumer.progress)
+    def progress(self) -> dict[MessageQueue, int]:
+        return loop_thread.call(usable(self._client).progress)
+
+    @documented_by(aio.PushConsumer.ready)
+    def ready(self, timeout: float | None = None) -> None:
+        loop_thread.run(usable(self._client).ready(timeout))
+
+    @documented_by(aio.PushConsumer.assignment)
+    def assignment(self) -> tuple[MessageQueue, ...]:
+        return loop_thread.call(usable(self._client).assignment)
+
+    @documented_by(aio.PushConsumer.pause)
+    def pause(self, queues: Iterable[MessageQueue] | None = None) -> None:
+        client = usable(self._client)
+        loop_thread.call(lambda: client.pause(queues))
+
+    @documented_by(aio.PushConsumer.resume)
+    def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
+        client = usable(self._client)
+        loop_thread.call(lambda: client.resume(queues))
+
+    @documented_by(aio.PushConsumer.seek)
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        loop_thread.run(usable(self._client).seek(queue, offset))
 
     def __iter__(self) -> Iterator[StoredMessage]:
         """Iterate over the messages: a message is handled when the next one is asked for.
@@ -164,9 +291,27 @@ class PopConsumer(_Listening[aio.PopConsumer]):
 
     _made = built(aio.PopConsumer)
     __init__ = _made
-    subscribe = waits(aio.PopConsumer.subscribe)
-    unsubscribe = waits(aio.PopConsumer.unsubscribe)
-    start = waits(aio.PopConsumer.start)
-    finish = plain(aio.PopConsumer.finish)
-    found_nothing = plain(aio.PopConsumer.found_nothing)
-    shares = plain(aio.PopConsumer.shares)
+
+    @documented_by(aio.PopConsumer.subscribe)
+    def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
+        loop_thread.run(usable(self._client).subscribe(topic, expression))
+
+    @documented_by(aio.PopConsumer.unsubscribe)
+    def unsubscribe(self, topic: str) -> None:
+        loop_thread.run(usable(self._client).unsubscribe(topic))
+
+    @documented_by(aio.PopConsumer.start)
+    def start(self) -> None:
+        loop_thread.run(usable(self._client).start())
+
+    @documented_by(aio.PopConsumer.finish)
+    def finish(self) -> None:
+        loop_thread.call(usable(self._client).finish)
+
+    @documented_by(aio.PopConsumer.found_nothing)
+    def found_nothing(self) -> bool:
+        return loop_thread.call(usable(self._client).found_nothing)
+
+    @documented_by(aio.PopConsumer.shares)
+    def shares(self) -> list[MessageQueue]:
+        return loop_thread.call(usable(self._client).shares)
