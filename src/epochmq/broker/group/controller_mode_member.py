@@ -469,6 +469,11 @@ class ControllerModeMember:
     def owes_progress(self) -> bool:
         return False
 
+    @property
+    def is_in_sync(self) -> bool:
+        members = self.core.view.members
+        return members is not None and self.core.broker_id in members
+
     def options_changed(self) -> None:
         """Apply changed options; a lower minInSyncReplicas applies once the controllers recorded
         it."""

@@ -399,6 +399,10 @@ class PlainMember:
         acting = self.acting
         return acting is not None and (acting.core.acting or acting.core.owes)
 
+    @property
+    def is_in_sync(self) -> bool:
+        return True
+
     def options_changed(self) -> None:
         options, replication = self._node.options, self.replication
         replication.change_options(changed_options(replication.node.options, options))

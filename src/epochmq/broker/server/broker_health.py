@@ -16,7 +16,8 @@ def health_checks(
     - `/-/serving`: the same, or it is an acting master (RIP-32).
     - `/-/live`: the process answers.
     - `/-/healthy`: nothing keeps the broker from its work; if not, `reason` says what does.
-    - `/-/ready`: healthy, and clients can reach it: a name server has its registration.
+    - `/-/ready`: healthy, clients can reach it, because a name server has its registration, and a
+      slave is in the sync-state set. A rolling restart that waits for it loses no redundancy.
     """
 
     def facts() -> dict[str, object]:
@@ -43,8 +44,15 @@ def health_checks(
         return Health(not reason, {**facts(), "reason": reason})
 
     def ready() -> Health:
-        reason = problem_of(node) or ("" if registered() else "registered at no name server")
+        reason = problem_of(node) or not_ready_reason()
         return Health(not reason, {**facts(), "reason": reason})
+
+    def not_ready_reason() -> str:
+        if not registered():
+            return "registered at no name server"
+        if node.serving.role is Role.SLAVE and node.replica and not node.replica.is_in_sync:
+            return "not in the sync-state set: it copies what it lacks from its master"
+        return ""
 
     return {
         "/-/master": master,

@@ -60,6 +60,14 @@ class GroupStatus(Protocol):
         """Whether this broker acted for the master, which has not copied its progress yet."""
         ...
 
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether this replica is in the sync-state set, as far as it knows.
+
+        Always true without controllers, where no replica knows the set.
+        """
+        ...
+
     def options_changed(self) -> None:
         """Apply changed options of the node, for example how many replicas a send waits for."""
         ...
