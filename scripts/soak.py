@@ -68,6 +68,12 @@ STAGES = (
         {"EPOCHMQ_CHAOS_COUNT": "60"},
     ),
     Stage(
+        "image",
+        6,
+        "the image, built by buildah and used",
+        (*PYTEST, "tests/deployment/test_container_image.py"),
+    ),
+    Stage(
         "lake",
         32,
         "topics as tables for 30 minutes, the service and masters are killed",

@@ -12,7 +12,7 @@ OWN = {"node_type": "namesrv", "node_id": "127.0.0.1:9876"}
 
 def scrape(it: Asker) -> dict[str, float]:
     """Return the values by name; there is one group at most."""
-    metrics = NameServerMetrics(it.node, "127.0.0.1:9876")
+    metrics = NameServerMetrics(it.node, "127.0.0.1:9876", lambda: 0)
     families = [family for family in metrics.families() if family is not None]
     samples = samples_of(b"".join(write_families(families, metrics.common_labels(), 100)))
     found = {}
@@ -41,3 +41,16 @@ def test_a_group_with_and_without_a_master() -> None:
     assert found["epochmq_namesrv_brokers"] == 2
     assert found["epochmq_namesrv_has_master"] == 1
     assert found["epochmq_namesrv_topics"] == 2
+
+
+def test_a_name_server_is_ready_when_it_answers_routes() -> None:
+    now = 0
+    it = Asker(need_wait_for_service=True, wait_seconds_for_service=5)
+    checks = NameServerMetrics(it.node, "127.0.0.1:9876", lambda: now).checks()
+    now = 4_999
+    assert checks["/-/healthy"]().ok
+    assert "time to register" in str(checks["/-/ready"]().facts["reason"])
+    now = 5_000
+    assert checks["/-/ready"]().ok
+    checks = NameServerMetrics(Asker().node, "127.0.0.1:9876", lambda: 0).checks()
+    assert checks["/-/ready"]().ok

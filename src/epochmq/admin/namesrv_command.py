@@ -65,7 +65,9 @@ def _metrics(options: "NamesrvOptions", guest: "EmbeddedController | None") -> "
         if guest is not None:
             controller = guest.controller
             own = ControllerMetrics(controller.node, controller_labels(controller.options))
-        metrics = NameServerMetrics(server.node, f"{shown.bind_address}:{server.port}", own)
+        metrics = NameServerMetrics(
+            server.node, f"{shown.bind_address}:{server.port}", server.now_ms, own
+        )
         return serve_metrics(shown, shown.bind_address, metrics, metrics.checks())
 
     return observe

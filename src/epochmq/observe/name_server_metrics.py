@@ -1,6 +1,6 @@
 """Metrics of a name server, EpochMQ's own (`epochmq_`): RocketMQ's name servers have none."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from epochmq.nameserver.name_server_node import NameServerNode
@@ -17,14 +17,20 @@ class NameServerMetrics:
     Args:
         node: the name server.
         address: its address, for the labels.
+        now: the monotonic clock of the name server, in milliseconds.
         controller: the controller in the same process, if there is one.
     """
 
     def __init__(
-        self, node: NameServerNode, address: str, controller: ControllerMetrics | None = None
+        self,
+        node: NameServerNode,
+        address: str,
+        now: Callable[[], int],
+        controller: ControllerMetrics | None = None,
     ) -> None:
         self._node = node
         self._address = address
+        self._now = now
         self._controller = controller
 
     def common_labels(self) -> Mapping[str, str]:
@@ -32,13 +38,20 @@ class NameServerMetrics:
         return {"node_type": "namesrv", "node_id": self._address}
 
     def checks(self) -> Checks:
-        """Return what the health endpoint answers: a name server that runs is ready.
+        """Return what the health endpoint answers: ready is a name server that answers routes.
 
-        With a controller it is ready when the controller is.
+        With a controller it is ready when the controller is ready, too.
         """
-        if self._controller is not None:
-            return self._controller.checks()
-        return dict.fromkeys(("/-/healthy", "/-/ready"), lambda: Health(True, {"reason": ""}))
+        healthy = Health(True, {"reason": ""})
+        of_controller = {} if self._controller is None else self._controller.checks()
+
+        def ready() -> Health:
+            if not self._node.ready(self._now()):
+                return Health(False, {"reason": "brokers have time to register still"})
+            check = of_controller.get("/-/ready")
+            return healthy if check is None else check()
+
+        return {"/-/healthy": lambda: healthy, "/-/ready": ready}
 
     def families(self) -> Iterator[Family | None]:
         """Yield all metrics."""

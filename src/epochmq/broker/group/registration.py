@@ -21,7 +21,8 @@ SETTLE_TIMEOUT_MS = 3_000
 """How long an admin's answer may wait until all name servers know of the change (ms)."""
 
 RETRY_MS = 1_000
-RETRY_MAX_MS = 30_000
+RETRY_MAX_MS = 3_000
+"""Short, because a name server that returns has no routes until brokers register."""
 
 
 class RegisterAt(NamedTuple):
@@ -65,12 +66,9 @@ class RegistrationPlan:
     def change_period(self, period_ms: int, now: int) -> None:
         """Set the registration period (ms); registrations due later than one new period from now
         become due then."""
-        clamped = _clamped(period_ms)
-        if clamped == self._period_ms:
-            return
-        self._period_ms = clamped
+        self._period_ms = _clamped(period_ms)
         for server in self._servers.values():
-            server.due_at = min(server.due_at, now + clamped)
+            server.due_at = min(server.due_at, now + self._period_ms)
 
     @property
     def addresses(self) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from epochmq.wire.command import Command, request
 from epochmq.wire.headers.namesrv_headers import GetRouteHeader
 
 TIMEOUT_MS = 3_000
+_NOT_READY = "name server not ready"
+"""How name servers with `needWaitForService`, RocketMQ's too, answer after their start."""
 
 
 class NameServers:
@@ -57,7 +59,11 @@ class NameServers:
                 answer = await self._peers.invoke(address, command, timeout_ms)
             except NotReachable as error:
                 failures.append(str(error))
-                self._current = (self._current + 1) % len(self.addresses)
+                self._try_next()
+                continue
+            if answer.code == ResponseCode.SYSTEM_ERROR and _NOT_READY in (answer.remark or ""):
+                failures.append(f"{address} does not know the brokers yet, it has just started")
+                self._try_next()
                 continue
             if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise Refused(
@@ -67,6 +73,9 @@ class NameServers:
                 )
             return answer
         raise NotReachable("no name server answers: " + "; ".join(failures))
+
+    def _try_next(self) -> None:
+        self._current = (self._current + 1) % len(self.addresses)
 
     async def route(self, topic: str) -> TopicRouteData:
         """Return the route of `topic`. Raises `NotFound` when no broker has it."""
