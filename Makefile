@@ -33,13 +33,14 @@ docs: setup ## build the documentation site in build/site; a broken link is an e
 demo: setup-demo ## the main job: a cluster, a real data set, a verdict
 	@$(PY) -m examples.demo $(DEMO_ARGS)
 
-# Static checks run beside the failover tests, and Spark beside foreign clients: none of these four
-# stages keeps two cores busy.
+# Static checks run beside the failover tests, which wait most of the time. Each other stage keeps two
+# cores busy: side by side, limits of browsers and of Spark's workers would be exceeded.
 test: setup ## verify, then every other test (third-party clients included)
 	@status=0; \
 	$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target static chaos || status=1; \
 	$(MAKE) --no-print-directory unit || status=1; \
-	$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target spark compat || status=1; \
+	$(MAKE) --no-print-directory compat || status=1; \
+	$(MAKE) --no-print-directory spark || status=1; \
 	if [ $$status -ne 0 ]; then echo 'make test: FAILED (see above)' >&2; fi; \
 	exit $$status
 
@@ -62,7 +63,7 @@ BY_FILE := --dist=loadfile --no-loadscope-reorder
 unit: setup
 	$(PYTEST) --ignore=tests/compat --ignore=tests/chaos/test_failover.py --ignore=tests/spark/jvm -n $(WORKERS) $(BY_FILE) -q $(PYTEST_ARGS)
 
-# Real servers, which wait for each other most of the time.
+# Real servers and third-party clients.
 compat: setup
 	@if [ -d tests/compat ]; then \
 	  echo '$(PYTEST) tests/compat -n $(WORKERS) $(BY_FILE) -q --timeout=600'; \

@@ -71,7 +71,7 @@ STAGES = (
         "image",
         6,
         "the image, built by buildah and used",
-        (*PYTEST, "tests/deployment/test_container_image.py"),
+        (*PYTEST, "tests/deployment/test_container_image.py", "--timeout=1800"),
     ),
     Stage(
         "lake",

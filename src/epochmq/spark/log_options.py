@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from epochmq.base.errors import ConfigError, EpochError, UsageError
 from epochmq.base.options import describe, load, option
-from epochmq.client.aio.name_servers import parse_addresses
+from epochmq.client.aio.name_server_list import check_name_servers
 from epochmq.runtime.tls import client_tls
 from epochmq.spark.columns import PROPERTIES
 from epochmq.spark.connection_options import ConnectionOptions, credentials_in
@@ -156,7 +156,7 @@ def _faults_of_learner(options: LogOptions) -> list[str]:
     if not options.name_server:
         return ["option 'nameServer' is missing; give host:port, as 127.0.0.1:9876"]
     try:
-        parse_addresses(options.name_server)
+        check_name_servers(options.name_server)
     except EpochError as error:
         return [f"option 'nameServer': {error}"]
     try:

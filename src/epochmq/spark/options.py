@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from epochmq.base.errors import Refused, UsageError
-from epochmq.client.aio.name_servers import parse_addresses
+from epochmq.client.aio.name_server_list import check_name_servers
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, check_group, check_topic
 from epochmq.model.tags import split_expression
 from epochmq.runtime.tls import OutgoingTls
@@ -254,7 +254,7 @@ def parse_source(given: Mapping[str, str]) -> SourceOptions:
     values = parse_options(given, SOURCE_ROWS, WHAT)
     if values["nameServer"] is None:
         raise UsageError("option nameServer is missing; set it to host:port, as 127.0.0.1:9876")
-    parse_addresses(values["nameServer"])
+    check_name_servers(values["nameServer"])
     if values["maxBytesPerRead"] > READ_BYTES_MAX:
         raise UsageError(f"maxBytesPerRead is more than {READ_BYTES_MAX}, a broker's limit")
     if values["archive"] is not None and not values["decompress"]:

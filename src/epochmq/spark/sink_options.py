@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from epochmq.base.errors import Refused, UsageError
 from epochmq.base.limits import MESSAGE_BYTES_MAX
-from epochmq.client.aio.name_servers import parse_addresses
+from epochmq.client.aio.name_server_list import check_name_servers
 from epochmq.model.delay_levels import DEFAULT_TEXT, LEVELS_MAX
 from epochmq.model.delay_levels import parse as parse_levels
 from epochmq.model.names import NOT_SENDABLE_TOPICS, check_group, check_topic
@@ -129,7 +129,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     values = parse_options(ours, SINK_ROWS, WHAT)
     if values["nameServer"] is None:
         raise UsageError("option nameServer is missing; set it to host:port, as 127.0.0.1:9876")
-    parse_addresses(values["nameServer"])
+    check_name_servers(values["nameServer"])
     if values["batchBytes"] > MESSAGE_BYTES_MAX:
         raise UsageError(f"batchBytes is more than {MESSAGE_BYTES_MAX}, a broker's limit")
     return SinkOptions(

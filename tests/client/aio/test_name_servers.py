@@ -1,4 +1,4 @@
-"""The list of name servers: what can be read, and going on to the next one."""
+"""Requests to name servers go on to the next one."""
 
 import random
 from collections.abc import Mapping
@@ -7,20 +7,10 @@ from typing import cast
 import pytest
 from tests.compat.peers.epochmq import EpochCluster
 
-from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
-from epochmq.client.aio.name_servers import NameServers, parse_addresses
+from epochmq.base.errors import NotFound, NotReachable, Refused
+from epochmq.client.aio.name_servers import NameServers
 from epochmq.runtime.peers import Peers
 from epochmq.wire.command import Command
-
-
-def test_addresses_are_split() -> None:
-    assert parse_addresses("a:1; b:2,c:3;") == ["a:1", "b:2", "c:3"]
-
-
-@pytest.mark.parametrize("text", ["", ";", "host", "host:", "host:0", "host:x", ":1", "host:70000"])
-def test_an_unreadable_list_is_told(text: str) -> None:
-    with pytest.raises(UsageError, match="host:port"):
-        parse_addresses(text)
 
 
 async def test_a_dead_server_is_passed_over(namesrv: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from epochmq.base.errors import UsageError
 from epochmq.client import aio, sync
-from epochmq.client.aio.name_servers import parse_addresses
+from epochmq.client.aio.name_server_list import parse_addresses
 from epochmq.client.core.outgoing import body_bytes, prepare
 from epochmq.model.message import Message
 

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import NotFound, NotReachable
@@ -27,7 +27,8 @@ class Caller(Closing):
     """Connections for administration. It sends no heartbeats and is a member of no group.
 
     Args:
-        namesrv: addresses of the name servers, as "host:port;host:port".
+        namesrv: addresses of the name servers, as "host:port;host:port", or the URL of an address
+            server, as "http://host:port/path".
         timeout_ms: milliseconds for one request.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.
@@ -44,13 +45,17 @@ class Caller(Closing):
         self.instance: Instance = Instance(namesrv, tls=tls, credentials=credentials)
         self.timeout_ms = timeout_ms
 
+    async def __aenter__(self) -> Self:
+        await self.instance.name_servers.refresh()
+        return self
+
     async def _close(self) -> None:
         """Close all connections."""
         await self.instance.close()
 
     @property
     def name_servers(self) -> list[str]:
-        """The configured addresses of the name servers."""
+        """The addresses of the name servers; those of an address server from `async with` on."""
         return self.instance.name_servers.addresses
 
     async def ask(self, address: str, command: Command, timeout_ms: int | None = None) -> Command:

@@ -281,7 +281,8 @@ class Admin(ClusterCalls, ControllerCalls, MessageCalls, AuthCalls):
     methods' descriptions are request codes. Every method may raise the errors below.
 
     Args:
-        namesrv: addresses of the name servers, as "host:port;host:port".
+        namesrv: addresses of the name servers, as "host:port;host:port", or the URL of an address
+            server, as "http://host:port/path".
         timeout_ms: milliseconds for one request; some slow requests use 15,000.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.

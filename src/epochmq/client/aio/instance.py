@@ -63,7 +63,8 @@ class Instance:
     """One client process as brokers see it: one client id, one heartbeat, one set of connections.
 
     Args:
-        namesrv: addresses of the name servers, as "host:port;host:port".
+        namesrv: addresses of the name servers, as "host:port;host:port", or the URL of an address
+            server, as "http://host:port/path".
         name: last part of the client id; None means process id and a random number.
         tls: settings of TLS; None means the setting of the process (`outgoing_tls`).
         credentials: the user who signs the requests; None means the user of the process.
@@ -91,7 +92,11 @@ class Instance:
         )
         self.held_requests: HeldRequests = HeldRequests(self.peers)
         self.name_servers: NameServers = NameServers(
-            namesrv, self.peers, self.rng, self.check_usable
+            namesrv,
+            self.peers,
+            self.rng,
+            self.check_usable,
+            by_name=self.tls is not None and self.tls.check_hostname,
         )
         self.routes: RouteCache = RouteCache()
         self._refreshing: SharedCalls[tuple[str, bool], bool] = SharedCalls()

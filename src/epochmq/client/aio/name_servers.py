@@ -1,10 +1,11 @@
 """Requests to the name servers: the client uses one server until it fails, then the next."""
 
+import asyncio
 from collections.abc import Callable
 
-from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
+from epochmq.base.errors import NotFound, NotReachable, Refused
 from epochmq.base.ports import Rng
-from epochmq.client.core.outgoing import check_text
+from epochmq.client.aio.name_server_list import NameServerList
 from epochmq.model.topic import TopicRouteData
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.body import decode_answer
@@ -18,13 +19,15 @@ _NOT_READY = "name server not ready"
 
 
 class NameServers:
-    """The list of name servers. Requests go to one server until it does not answer.
+    """Sends requests to one name server until it does not answer, then to the next.
 
     Args:
-        addresses: "host:port;host:port"; commas are accepted as well.
+        addresses: "host:port;host:port" (commas are accepted as well), or the URL of an address
+            server.
         peers: the connections.
         rng: chooses the first server.
         check_usable: called before each try; raises `UsageError` if the client cannot be used.
+        by_name: connect to the names of hosts, not to their IP addresses; see `NameServerList`.
     """
 
     def __init__(
@@ -33,11 +36,26 @@ class NameServers:
         peers: Peers,
         rng: Rng,
         check_usable: Callable[[], None] = lambda: None,
+        *,
+        by_name: bool = False,
     ) -> None:
-        self.addresses: list[str] = parse_addresses(addresses)
+        self._list = NameServerList(addresses, by_name=by_name)
         self._peers = peers
         self._check_usable = check_usable
-        self._current = rng.randrange(len(self.addresses))
+        self._current = rng.randrange(1 << 16)
+
+    @property
+    def addresses(self) -> list[str]:
+        """The present addresses; empty before the first `refresh` of an address server."""
+        return self._list.addresses
+
+    async def refresh(self) -> None:
+        """Look up the addresses if that is due.
+
+        Raises:
+            NotReachable: the address server gives no list, and no earlier one is known.
+        """
+        await self._list.refresh(asyncio.get_running_loop().time())
 
     async def ask(self, command: Command, timeout_ms: int = TIMEOUT_MS) -> Command:
         """Return the answer of the first name server that gives one, whatever its code.
@@ -52,18 +70,21 @@ class NameServers:
                 server.
         """
         failures = []
-        for _ in self.addresses:
+        self._check_usable()
+        await self.refresh()
+        addresses = self.addresses
+        for _ in addresses:
             self._check_usable()
-            address = self.addresses[self._current]
+            address = addresses[self._current % len(addresses)]
             try:
                 answer = await self._peers.invoke(address, command, timeout_ms)
             except NotReachable as error:
                 failures.append(str(error))
-                self._try_next()
+                self._current += 1
                 continue
             if answer.code == ResponseCode.SYSTEM_ERROR and _NOT_READY in (answer.remark or ""):
                 failures.append(f"{address} does not know the brokers yet, it has just started")
-                self._try_next()
+                self._current += 1
                 continue
             if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise Refused(
@@ -72,10 +93,8 @@ class NameServers:
                     " (a broker?), or an old one; give a name server's address",
                 )
             return answer
+        self._list.look_again()
         raise NotReachable("no name server answers: " + "; ".join(failures))
-
-    def _try_next(self) -> None:
-        self._current = (self._current + 1) % len(self.addresses)
 
     async def route(self, topic: str) -> TopicRouteData:
         """Return the route of `topic`. Raises `NotFound` when no broker has it."""
@@ -84,21 +103,6 @@ class NameServers:
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             raise NotFound(f"topic {topic} is not known to the name server; create it first")
         return decode_answer(TopicRouteData, checked(answer).body)
-
-
-def parse_addresses(text: str) -> list[str]:
-    """Split "host:port;host:port". Raises `UsageError` for an empty or unreadable list."""
-    check_text("namesrv", text, "; write all addresses in one text, as 'host:port;host:port'")
-    addresses = [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
-    for address in addresses:
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise UsageError(
-                f"{address!r} is no name server address; write host:port, as 127.0.0.1:9876"
-            )
-    if not addresses:
-        raise UsageError("no name server is given; write host:port, as 127.0.0.1:9876")
-    return addresses
 
 
 def checked(answer: Command) -> Command:

@@ -36,7 +36,8 @@ class PopConsumer(Closing):
     after 1 s, before the messages that follow it.
 
     Args:
-        namesrv: addresses of the name servers, as "host:port;host:port".
+        namesrv: addresses of the name servers, as "host:port;host:port", or the URL of an address
+            server, as "http://host:port/path".
         group: name of the consumer group.
         ordered: whether each queue is handled strictly in order.
         start: where a new group begins: "first" or "last" (the end of each queue).

@@ -84,7 +84,8 @@ class Producer(Closing):
     other code blocks the event loop does not count, up to three times `timeout_ms`.
 
     Args:
-        namesrv: addresses of the name servers, as "host:port;host:port".
+        namesrv: addresses of the name servers, as "host:port;host:port", or the URL of an address
+            server, as "http://host:port/path".
         group: name of the producer group.
         retries: how many more times a send is tried after a broker refused it; 0 means one try
             only, also when no broker answers.

@@ -46,7 +46,8 @@ class PullConsumer(Closing):
     closed or belongs to another event loop or process.
 
     Args:
-        namesrv: addresses of the name servers, as "host:port;host:port".
+        namesrv: addresses of the name servers, as "host:port;host:port", or the URL of an address
+            server, as "http://host:port/path".
         group: name of the consumer group whose offsets are read and committed.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.

@@ -50,7 +50,8 @@ class PushConsumer(Closing):
     it are not handled yet.
 
     Args:
-        namesrv: addresses of the name servers, as "host:port;host:port".
+        namesrv: addresses of the name servers, as "host:port;host:port", or the URL of an address
+            server, as "http://host:port/path".
         group: name of the consumer group.
         model: "CLUSTERING" (members share the queues) or "BROADCASTING" (each member reads all
             queues, and keeps its offsets in a local file).

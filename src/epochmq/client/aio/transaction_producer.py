@@ -118,7 +118,8 @@ class TransactionProducer(Producer):
     send to a topic of that broker; for `topics`, from the beginning.
 
     Args:
-        namesrv: addresses of the name servers, as "host:port;host:port".
+        namesrv: addresses of the name servers, as "host:port;host:port", or the URL of an address
+            server, as "http://host:port/path".
         group: name of the producer group.
         listener: runs and checks local transactions.
         topics: topics whose brokers may ask this producer before its first send.
