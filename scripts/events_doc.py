@@ -43,9 +43,11 @@ class Event:
 def events(source: Path) -> Iterator[Event]:
     """Yield the log calls with a fixed text below `source`."""
     for path in sorted(source.rglob("*.py")):
-        module = ".".join(path.relative_to(source).with_suffix("").parts)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            event = _event(node, module, path.relative_to(source).as_posix())
+        relative = path.relative_to(source)
+        module, place = ".".join(relative.with_suffix("").parts), relative.as_posix()
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "log." in text else ():
+            event = _event(node, module, place)
             if event is not None:
                 yield event
 
