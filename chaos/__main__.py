@@ -18,6 +18,7 @@ OTHER_DRILLS = {
     "lake-kill": "chaos.lake_kill",
     "unconfirmed": "chaos.unconfirmed",
     "acting": "chaos.acting",
+    "members": "chaos.members",
 }
 """Drills with options of their own, by name; some need packages that nothing else here needs."""
 

@@ -68,6 +68,12 @@ STAGES = (
         {"EPOCHMQ_CHAOS_COUNT": "60"},
     ),
     Stage(
+        "members",
+        6,
+        "50 members on 256 queues join, leave and are killed for five minutes",
+        (sys.executable, "-m", "chaos", "members", "--ordered"),
+    ),
+    Stage(
         "image",
         6,
         "the image, built by buildah and used",

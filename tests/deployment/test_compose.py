@@ -87,6 +87,7 @@ async def work(containers: Containers, namesrv: str) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.timeout(300)
 @pytest.mark.skipif(not can_mount(), reason="processes with addresses of their own take root")
 def test_the_services_work_together(tmp_path: Path) -> None:
     with Containers(tmp_path) as containers:

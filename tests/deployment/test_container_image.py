@@ -27,6 +27,7 @@ with MiniCluster() as cluster:
 
 pytestmark = [
     pytest.mark.soak,
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(
         os.geteuid() != 0 or not shutil.which("buildah") or not shutil.which("debootstrap"),
         reason="the image is built by root with buildah and debootstrap (apt-get install both)",

@@ -172,6 +172,7 @@ class Release:
 
 
 @pytest.mark.process
+@pytest.mark.timeout(300)
 @pytest.mark.skipif(not can_mount(), reason=f"{OUTSIDE}, which takes root and mount namespaces")
 def test_a_rolling_update_loses_nothing(tmp_path: Path) -> None:
     """Each pod is stopped and returns with another address, as soon as the last one is ready."""
@@ -197,7 +198,7 @@ def test_a_rolling_update_loses_nothing(tmp_path: Path) -> None:
             containers.stop(pod)
             release.start(stateful_set, pod)
             release.wait_until_ready(stateful_set, pod)
-        printed, _ = load.communicate(timeout=60)
+        printed, _ = load.communicate(timeout=120)
         result = json.loads(printed)
         print(result)
         assert result["missing"] == []

@@ -25,6 +25,9 @@ PUBLIC = (
 """The packages from which the documentation imports."""
 
 
+pytestmark = pytest.mark.timeout(300)
+
+
 @pytest.fixture(scope="module")
 def symbols() -> Mapping[str, Mapping[str, object]]:
     """What pyright found, by the full name of each symbol."""
