@@ -1,7 +1,9 @@
 """Creating, changing and deleting consumer groups."""
 
+from pathlib import Path
+
 import pytest
-from tests.admin.world import World
+from tests.admin.world import OFFLINE, TOPIC, World
 
 from epochmq.admin.mqadmin.mqadmin_group_changes import group_text, parse_policy
 from epochmq.base.errors import UsageError
@@ -59,3 +61,34 @@ def test_wrong_use(world: World) -> None:
     assert world.mqadmin("updateSubGroup", "-g", "g").code == 2
     assert world.mqadmin("updateSubGroup", "-c", "DefaultCluster", "-g", "a b").code == 1
     assert world.mqadmin("deleteSubGroup", "-g", "g").code == 2
+
+
+def test_a_list_of_groups(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "groups.json"
+    file.write_text('[{"groupName":"l1","retryMaxTimes":3},{"groupName":"l2"}]')
+    ran = world.mqadmin("updateSubGroupList", "-b", world.broker, "-f", str(file))
+    assert ran.lines == [
+        f"submit batch of group config to {world.broker} success, please check the result later."
+    ]
+    lines = world.mqadmin("getConsumerConfig", "-g", "l1").lines
+    assert lines[:2] == [
+        f"{'=' * 29}DefaultCluster:broker-a{'=' * 29}",
+        f"{'groupName':<40}=  l1",
+    ]
+    assert f"{'retryMaxTimes':<40}=  3" in lines
+    file.write_text('[{"groupName":"a b"}]')
+    assert world.mqadmin("updateSubGroupList", "-b", world.broker, "-f", str(file)).code != 0
+
+
+def test_offsets_are_copied_to_another_group(world: World) -> None:
+    lines = world.mqadmin("cloneGroupOffset", "-s", OFFLINE, "-d", "cloned", "-t", TOPIC).lines
+    assert lines == [
+        f"clone group offset success. srcGroup[{OFFLINE}], destGroup=[cloned], topic[{TOPIC}]"
+    ]
+
+    def offsets(group: str) -> list[object]:
+        ran = world.mqadmin("consumerProgress", "-g", group, "-t", TOPIC, "-o", "json")
+        return [(row["queue"], row["consumer_offset"]) for row in ran.rows if "queue" in row]
+
+    assert offsets("cloned") == offsets(OFFLINE) != []
+    assert world.mqadmin("cloneGroupOffset", "-s", "nobody", "-d", "x", "-t", TOPIC).code == 5

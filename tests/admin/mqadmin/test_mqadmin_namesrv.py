@@ -43,3 +43,16 @@ def test_entries(world: World) -> None:
     assert (ran.code, ran.out) == (0, "create or update kv config to namespace success.\n")
     ran = world.mqadmin("deleteKvConfig", "-s", "ns", "-k", "a")
     assert (ran.code, ran.out) == (0, "delete kv config from namespace success.\n")
+
+
+def test_an_option_of_the_name_server_is_changed(world: World) -> None:
+    change = ("updateNamesrvConfig", "-k", "scanNotActiveBrokerInterval", "-v")
+    ran = world.mqadmin(*change, "6000")
+    assert ran.lines == [
+        f"update name server config success![{world.cluster.namesrv_addr}]",
+        "scanNotActiveBrokerInterval : 6000",
+    ]
+    (row,) = world.mqadmin("getNamesrvConfig", "-o", "json").rows
+    assert row["scanNotActiveBrokerInterval"] == "6000"
+    assert world.mqadmin("updateNamesrvConfig", "-k", "noSuchOption", "-v", "1").code != 0
+    assert world.mqadmin(*change, "5000").code == 0

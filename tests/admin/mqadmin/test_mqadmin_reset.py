@@ -78,3 +78,12 @@ def test_wrong_use(world: World, args: tuple[str, ...]) -> None:
 def test_unknown_names(world: World) -> None:
     assert world.mqadmin("resetOffsetByTime", "-g", OFFLINE, "-t", "nosuch", "-s", "0").code == 5
     assert world.mqadmin("resetOffsetByTime", "-g", "nosuch", "-t", TOPIC, "-s", "0").code == 5
+
+
+def test_what_is_not_consumed_is_skipped(world: World) -> None:
+    lines = world.mqadmin("skipAccumulatedMessage", *GROUP).lines
+    assert lines == [
+        f"{'#brokerName':<40}  {'#queueId':<40}  {'#offset':<40}",
+        f"{'broker-a':<40}  {0:<40}  {3:<40}",
+        f"{'broker-a':<40}  {1:<40}  {3:<40}",
+    ]

@@ -1,5 +1,7 @@
 """Creating, changing and deleting topics."""
 
+from pathlib import Path
+
 import pytest
 from tests.admin.world import World
 
@@ -70,3 +72,63 @@ def test_wrong_use(world: World, args: tuple[str, ...]) -> None:
 def test_an_unknown_cluster_deletes_nothing(world: World) -> None:
     ran = world.mqadmin("deleteTopic", "-c", "Nope", "-t", "orders")
     assert (ran.code, ran.out) == (5, "")
+
+
+def test_a_list_of_topics(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "topics.json"
+    file.write_text('[{"topicName":"l1","readQueueNums":2,"perm":4},{"topicName":"l2"}]')
+    ran = world.mqadmin("updateTopicList", "-c", "DefaultCluster", "-f", str(file))
+    assert ran.lines == [
+        f"submit batch of topic config to {world.broker} success, please check the result later."
+    ]
+    (row,) = world.mqadmin("topicRoute", "-t", "l1", "-o", "json").rows
+    (queues,) = row["queueDatas"]
+    assert (queues["readQueueNums"], queues["writeQueueNums"], queues["perm"]) == (2, 16, 4)
+    assert world.mqadmin("topicRoute", "-t", "l2").code == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [("{}", "has no JSON list of TopicConfig"), ('[{"topicName":"a b"}]', "topic"), (None, "read")],
+)
+def test_a_file_that_is_no_list(
+    world: World, tmp_path: Path, content: str | None, problem: str
+) -> None:
+    file = tmp_path / "topics.json"
+    if content is not None:
+        file.write_text(content)
+    ran = world.mqadmin("updateTopicList", "-b", world.broker, "-f", str(file))
+    assert ran.code != 0
+    assert problem in ran.err
+
+
+def test_permissions(world: World) -> None:
+    assert world.mqadmin("updateTopic", "-b", world.broker, "-t", "p1", "-w", "3").code == 0
+    where = ("-b", world.broker, "-t", "p1")
+    lines = world.mqadmin("updateTopicPerm", *where, "-p", "4").lines
+    assert lines == [
+        f"update topic perm from 6 to 4 in {world.broker} success.",
+        "TopicConfig [topicName=p1, readQueueNums=8, writeQueueNums=3, perm=R--,"
+        " topicFilterType=SINGLE_TAG, topicSysFlag=0, order=false, attributes={}].",
+    ]
+    lines = world.mqadmin("updateTopicPerm", *where, "-p", "4").lines
+    assert lines == ["new perm equals to the old one!"]
+    lines = world.mqadmin("updateTopicPerm", "-c", "DefaultCluster", "-t", "p1", "-p", "6").lines
+    assert lines == [f"update topic perm from 4 to 6 in {world.broker} success."]
+    ran = world.mqadmin("updateTopicPerm", "-b", "127.0.0.1:1", "-t", "p1", "-p", "4")
+    assert ran.code == 5
+    assert "no master 127.0.0.1:1 has the topic p1" in ran.err
+
+
+def test_the_order_configuration(world: World) -> None:
+    change = ("updateOrderConf", "-t", "o1", "-m")
+    assert world.mqadmin(*change, "get").code == 5
+    assert world.mqadmin(*change, "put").code == 2
+    lines = world.mqadmin(*change, "put", "-v", "broker-a:4").lines
+    assert lines == ["update orderConf success. topic=[o1], orderConf=[broker-a:4]"]
+    lines = world.mqadmin(*change, "get").lines
+    assert [line.strip() for line in lines] == [
+        "get orderConf success. topic=[o1], orderConf=[broker-a:4]"
+    ]
+    assert world.mqadmin(*change, "delete").lines == ["delete orderConf success. topic=[o1]"]
+    assert world.mqadmin(*change, "get").code == 5

@@ -1,5 +1,7 @@
 """Reading topics."""
 
+import json
+
 import pytest
 from tests.admin.world import OFFLINE, TOPIC, World
 
@@ -77,3 +79,12 @@ def test_bounds(world: World) -> None:
 
 def test_clusters(world: World) -> None:
     assert world.mqadmin("topicClusterList", "--topic", TOPIC).lines == ["DefaultCluster"]
+
+
+def test_the_queues_that_members_would_get(world: World) -> None:
+    (line,) = world.mqadmin("allocateMQ", "-t", TOPIC, "-i", "10.0.0.1,10.0.0.2,10.0.0.3").lines
+    assert json.loads(line)["result"] == {
+        "10.0.0.1": [{"brokerName": "broker-a", "queueId": 0, "topic": TOPIC}],
+        "10.0.0.2": [{"brokerName": "broker-a", "queueId": 1, "topic": TOPIC}],
+        "10.0.0.3": [],
+    }

@@ -29,8 +29,10 @@ _MOVING = (
 )
 
 
-def commands(world: World, client_id: str) -> list[Command]:
+def commands(world: World, client_id: str, files: Path) -> list[Command]:
     """Reading first; none changes what another one prints."""
+    (files / "topics.json").write_text('[{"topicName":"l1","readQueueNums":2}]')
+    (files / "groups.json").write_text('[{"groupName":"l2","retryMaxTimes":3}]')
     broker, sent = world.broker, world.sent
     return [
         ("clusterList",),
@@ -49,6 +51,16 @@ def commands(world: World, client_id: str) -> list[Command]:
         ("setConsumeMode", "-b", broker, "-t", TOPIC, "-g", "g1", "-m", "POP", "-q", "1"),
         ("setConsumeMode", "-c", "DefaultCluster", "-t", TOPIC, "-g", "g1", "-m", "PULL"),
         ("resetOffsetByTime", "-g", OFFLINE, "-t", TOPIC, "-s", "-1"),
+        ("skipAccumulatedMessage", "-g", OFFLINE, "-t", TOPIC),
+        ("cloneGroupOffset", "-s", ONLINE, "-d", ONLINE, "-t", TOPIC),
+        ("getConsumerConfig", "-g", "g1"),
+        ("updateOrderConf", "-t", "o1", "-m", "put", "-v", "broker-a:4"),
+        ("updateOrderConf", "-t", "o1", "-m", "get"),
+        ("updateOrderConf", "-t", "o1", "-m", "delete"),
+        ("updateTopicList", "-b", broker, "-f", str(files / "topics.json")),
+        ("updateSubGroupList", "-b", broker, "-f", str(files / "groups.json")),
+        ("updateNamesrvConfig", "-k", "scanNotActiveBrokerInterval", "-v", "6000"),
+        ("updateTopicPerm", "-b", broker, "-t", TOPIC, "-p", "6"),
     ]
 
 
@@ -59,7 +71,7 @@ def test_the_same_lines(tmp_path: Path) -> None:
         pytest.skip(f"RocketMQ's mqadmin cannot be had: {missing}")
     with world_on(cluster) as world, world.member() as client_id:
         world.wait_consumed(ONLINE)
-        asked = commands(world, client_id)
+        asked = commands(world, client_id, tmp_path)
         theirs = run_upstream(asked, cluster.namesrv_addr, tmp_path)
         ours = {command: world.mqadmin(*command) for command in asked}
     wrong = {

@@ -7,13 +7,11 @@ _ROCKS = "EpochMQ keeps its tables in JSON files and its queues in RocketMQ's fi
 _STATIC = "EpochMQ does not serve static topics (RIP-21); queues belong to one broker group"
 
 ABSENT = {
-    "allocateMQ": "use `epochmq group lag GROUP`, which shows the member of each queue",
     "brokerConsumeStats": "use `epochmq group list --sort lag` and `group lag GROUP`",
     "checkMsgSendRT": "pipe lines into `epochmq produce TOPIC`: it prints percentiles at the end",
     "checkRocksdbCqWriteProgress": _ROCKS,
     "cleanExpiredCQ": "EpochMQ deletes queue files with the log that they point to, by itself",
     "cleanUnusedTopic": "use `epochmq topic delete TOPIC`; a restart does not bring topics back",
-    "cloneGroupOffset": "use `epochmq group reset-offset` with the offsets of the other group",
     "clusterRT": "use the metrics of the brokers, or pipe lines into `epochmq produce TOPIC`",
     "consumerStatus": "use `epochmq group members GROUP` and `group stacks GROUP`",
     "dumpCompactionLog": "EpochMQ has no compaction topics; see `epochmq lake` for tables by key",
@@ -23,7 +21,6 @@ ABSENT = {
     "exportMetrics": "use the metrics for Prometheus (option metricsExporterType=PROM)",
     "exportPopRecord": _ROCKS,
     "getColdDataFlowCtrInfo": _COLD,
-    "getConsumerConfig": "use `epochmq group show GROUP`",
     "printMsg": "use `epochmq consume TOPIC --from first --exit`, or mqadmin consumeMessage",
     "printMsgByQueue": "use `epochmq message at TOPIC:QUEUE OFFSET`, or mqadmin consumeMessage -i",
     "producer": "use mqadmin producerConnection, which asks for one group and topic",
@@ -33,14 +30,8 @@ ABSENT = {
     "rocksDBConfigToJson": _ROCKS,
     "sendMsgStatus": "use mqadmin sendMessage, or `epochmq produce TOPIC`",
     "setCommitLogReadAheadMode": "EpochMQ leaves read-ahead to the kernel",
-    "skipAccumulatedMessage": "use `epochmq group reset-offset GROUP -t TOPIC --to last`",
     "startMonitoring": "use the alert rules for Prometheus in examples/monitoring",
     "statsAll": "use `epochmq topic stats TOPIC`, `group list`, or the metrics of the brokers",
     "updateColdDataFlowCtrGroupConfig": _COLD,
-    "updateNamesrvConfig": "use `Admin.update_namesrv_config`, or the file and SIGHUP for logLevel",
-    "updateOrderConf": "use `epochmq topic create --ordered`, or mqadmin updateKvConfig",
     "updateStaticTopic": _STATIC,
-    "updateSubGroupList": "call mqadmin updateSubGroup for each group",
-    "updateTopicList": "call mqadmin updateTopic for each topic",
-    "updateTopicPerm": "use `epochmq topic update TOPIC --perm rw`, or mqadmin updateTopic -p",
 }

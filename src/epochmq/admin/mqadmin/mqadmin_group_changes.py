@@ -1,16 +1,19 @@
-"""`updateSubGroup`, `deleteSubGroup`."""
+"""`updateSubGroup`, `updateSubGroupList`, `deleteSubGroup`, `cloneGroupOffset`,
+`getConsumerConfig`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from epochmq.admin.mqadmin.mqadmin_topic_changes import parse_attributes
+from epochmq.admin.mqadmin.mqadmin_topic_changes import parse_attributes, read_list
 from epochmq.admin.mqadmin.running import Out, mq_command, one_of, opt
-from epochmq.admin.shared.java_text import fields_of
+from epochmq.admin.shared.java_text import fields_of, text_of
 from epochmq.admin.shared.operations import delete_group
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import NotFound, UsageError
 from epochmq.model.group import GroupRetryPolicy, SubscriptionGroupConfig
+from epochmq.model.names import check_group
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
@@ -78,6 +81,80 @@ async def update_sub_group(
     out.line(group_text(config))
 
 
+@mq_command(
+    "updateSubGroupList",
+    opt("b", "brokerAddr", "On one broker, HOST:PORT."),
+    opt("c", "clusterName", "On all masters of a cluster."),
+    opt(
+        "f",
+        "filename",
+        "A file with a JSON list of groups.",
+        click.Path(dir_okay=False, path_type=Path),
+        required=True,
+    ),
+)
+async def update_sub_group_list(
+    admin: "Admin", out: Out, broker_addr: str | None, cluster_name: str | None, filename: Path
+) -> None:
+    """Create or change the consumer groups of a file."""
+    one_of(broker_addr, cluster_name, _WHERE)
+    configs = read_list(filename, SubscriptionGroupConfig)
+    for config in configs:
+        check_group(config.group_name)
+    masters = [broker_addr] if broker_addr else (await admin.masters(cluster_name)).values()
+    kind = "group config" if broker_addr else "subscription group config"
+    for address in masters:
+        for config in configs:
+            await admin.put_group(address, config)
+        row = {"broker": address, "groups": [config.group_name for config in configs]}
+        text = f"submit batch of {kind} to {address} success, please check the result later."
+        out.line(text, row)
+
+
+@mq_command(
+    "cloneGroupOffset",
+    opt("s", "srcGroup", "The group whose offsets are copied.", required=True),
+    opt("d", "destGroup", "The group that gets them.", required=True),
+    opt("t", "topic", "The topic.", required=True),
+    opt("o", "offline", "Accepted, and has no effect, as in RocketMQ."),
+)
+async def clone_group_offset(
+    admin: "Admin", out: Out, src_group: str, dest_group: str, topic: str, offline: str | None
+) -> None:
+    """Copy the offsets of one group in a topic to another group."""
+    count = 0
+    for address in (await admin.brokers_of(topic)).values():
+        bounds, _ = await admin.topic_stats_of(address, topic)
+        for queue in bounds:
+            offset = await admin.committed_at(address, src_group, queue)
+            if offset is not None:
+                await admin.commit_at(address, dest_group, queue, offset)
+                count += 1
+    if not count:
+        raise NotFound(f"group {src_group} has no offsets in topic {topic}")
+    text = (
+        f"clone group offset success. srcGroup[{src_group}], destGroup=[{dest_group}],"
+        f" topic[{topic}]"
+    )
+    out.line(text, {"source": src_group, "target": dest_group, "topic": topic})
+
+
+@mq_command("getConsumerConfig", opt("g", "groupName", "The group.", required=True))
+async def get_consumer_config(admin: "Admin", out: Out, group_name: str) -> None:
+    """Print the configuration of a group at each broker."""
+    for name, data in (await admin.broker_groups()).items():
+        address = data.broker_addrs.get(0) or next(iter(data.broker_addrs.values()))
+        try:
+            config = await admin.group_config(address, group_name)
+        except NotFound:
+            continue
+        line = "=" * 29
+        row = {"broker": name, "cluster": data.cluster, **msgspec.to_builtins(config)}
+        out.line(f"{line}{data.cluster}:{name}{line}", row)
+        for field, value in group_values(config).items():
+            out.line(f"{field:<40}=  {'' if value is None else text_of(value)}")
+
+
 def parse_policy(text: str | None) -> GroupRetryPolicy:
     """The retry policy in JSON, as RocketMQ has it; the default for None."""
     if text is None:
@@ -93,7 +170,12 @@ def parse_policy(text: str | None) -> GroupRetryPolicy:
 
 def group_text(config: SubscriptionGroupConfig) -> str:
     """The configuration in one line, as RocketMQ prints it."""
-    values: dict[str, object] = {
+    return fields_of("SubscriptionGroupConfig", group_values(config), "{}")
+
+
+def group_values(config: SubscriptionGroupConfig) -> dict[str, object]:
+    """The configuration by RocketMQ's names of fields."""
+    return {
         "groupName": config.group_name,
         "consumeEnable": config.consume_enable,
         "consumeFromMinEnable": config.consume_from_min_enable,
@@ -110,7 +192,6 @@ def group_text(config: SubscriptionGroupConfig) -> str:
         "subscriptionDataSet": config.subscription_data_set or None,
         "attributes": config.attributes,
     }
-    return fields_of("SubscriptionGroupConfig", values, "{}")
 
 
 def _policy_text(policy: GroupRetryPolicy) -> str:
@@ -162,4 +243,10 @@ async def delete_sub_group(
         out.line(text, {"group": group_name, "broker": address})
 
 
-COMMANDS = {"updateSubGroup": update_sub_group, "deleteSubGroup": delete_sub_group}
+COMMANDS = {
+    "updateSubGroup": update_sub_group,
+    "updateSubGroupList": update_sub_group_list,
+    "deleteSubGroup": delete_sub_group,
+    "cloneGroupOffset": clone_group_offset,
+    "getConsumerConfig": get_consumer_config,
+}

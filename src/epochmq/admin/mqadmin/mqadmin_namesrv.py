@@ -1,4 +1,5 @@
-"""`wipeWritePerm`, `addWritePerm`, `getNamesrvConfig`, `updateKvConfig`, `deleteKvConfig`."""
+"""`wipeWritePerm`, `addWritePerm`, `getNamesrvConfig`, `updateNamesrvConfig`, `updateKvConfig`,
+`deleteKvConfig`."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -51,6 +52,19 @@ async def _on_every(
         await admin.check_broker_name(broker)
 
 
+@mq_command(
+    "updateNamesrvConfig",
+    opt("k", "key", "The option.", required=True),
+    opt("v", "value", "Its value.", required=True),
+)
+async def update_namesrv_config(admin: "Admin", out: Out, key: str, value: str) -> None:
+    """Change an option of all name servers while they run."""
+    await admin.update_namesrv_config({key: value})
+    servers = f"[{', '.join(admin.name_servers)}]"
+    row = {"name_servers": admin.name_servers, "key": key, "value": value}
+    out.line(f"update name server config success!{servers}\n{key} : {value}", row)
+
+
 @mq_command("getNamesrvConfig")
 async def get_namesrv_config(admin: "Admin", out: Out) -> None:
     """Print the options that name servers run with."""
@@ -89,6 +103,7 @@ COMMANDS = {
     "wipeWritePerm": wipe_write_perm,
     "addWritePerm": add_write_perm,
     "getNamesrvConfig": get_namesrv_config,
+    "updateNamesrvConfig": update_namesrv_config,
     "updateKvConfig": update_kv_config,
     "deleteKvConfig": delete_kv_config,
 }

@@ -1,5 +1,6 @@
-"""`resetOffsetByTime`."""
+"""`resetOffsetByTime`, `skipAccumulatedMessage`."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -75,14 +76,38 @@ async def reset_offset_by_time(
         return
     flags = f"group[{group}], topic[{topic}], force[{text_of(force)}]"
     out.line(f"start reset consumer offset by specified, {flags}, {when}")
+    _print_new(out, group, moved)
+
+
+@mq_command(
+    "skipAccumulatedMessage",
+    opt("g", "group", "The group.", required=True),
+    opt("t", "topic", "The topic.", required=True),
+    opt("f", "force", "false only moves back.", bool, default="true"),
+    opt("c", "cluster", "Taken and not needed: routes tell the cluster."),
+)
+async def skip_accumulated_message(
+    admin: "Admin", out: Out, group: str, topic: str, force: bool, cluster: str | None
+) -> None:
+    """Move a group to the end of all queues of a topic: it skips what it has not consumed."""
+    from epochmq.client.aio.admin_progress import TO_END
+
+    moved = await reset_to_time(admin, group, topic, TO_END, force=force)
+    if isinstance(moved, list):
+        _print_moved(out, group, moved, _OLD_HEAD.replace("#resetOffset   ", "#rollbackOffset"))
+        return
+    _print_new(out, group, moved)
+
+
+def _print_new(out: Out, group: str, moved: Mapping[MessageQueue, int]) -> None:
     out.line(_NEW.format("#brokerName", "#queueId", "#offset"))
     for at, target in moved.items():
         line = _NEW.format(at.broker_name[:32], at.queue_id, target)
         out.line(line, _row(group, at, target))
 
 
-def _print_moved(out: Out, group: str, moved: "list[Moved]") -> None:
-    out.line(_OLD_HEAD)
+def _print_moved(out: Out, group: str, moved: "list[Moved]", head: str = _OLD_HEAD) -> None:
+    out.line(head)
     for at in moved:
         line = _OLD.format(
             at.queue.broker_name[:32],
@@ -105,4 +130,7 @@ def _row(group: str, queue: MessageQueue, offset: int) -> dict[str, object]:
     }
 
 
-COMMANDS = {"resetOffsetByTime": reset_offset_by_time}
+COMMANDS = {
+    "resetOffsetByTime": reset_offset_by_time,
+    "skipAccumulatedMessage": skip_accumulated_message,
+}

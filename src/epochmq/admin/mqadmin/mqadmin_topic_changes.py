@@ -1,6 +1,7 @@
-"""`updateTopic`, `deleteTopic`."""
+"""`updateTopic`, `updateTopicList`, `updateTopicPerm`, `updateOrderConf`, `deleteTopic`."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 import msgspec
@@ -8,11 +9,16 @@ import msgspec
 from epochmq.admin.mqadmin.running import Out, mq_command, one_of, opt
 from epochmq.admin.shared.java_text import fields_of
 from epochmq.base.errors import NotFound, UsageError
+from epochmq.model.names import check_topic
 from epochmq.model.topic import TopicConfig, format_perm
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
 
+C = TypeVar("C")
+
+_WHERE = "-b BROKERADDR, -c CLUSTERNAME"
+_FILE = click.Path(dir_okay=False, path_type=Path)
 QUEUES = 8
 _QUEUE_COUNT = click.IntRange(1, 1024)
 _UNIT, _UNIT_SUB = 1, 2
@@ -46,7 +52,7 @@ async def update_topic(
     attributes: str | None,
 ) -> None:
     """Create or change a topic."""
-    one_of(broker_addr, cluster_name, "-b BROKERADDR, -c CLUSTERNAME")
+    one_of(broker_addr, cluster_name, _WHERE)
     config = TopicConfig(
         topic,
         read_queue_nums,
@@ -121,6 +127,105 @@ def parse_attributes(text: str) -> dict[str, str]:
 
 
 @mq_command(
+    "updateTopicList",
+    opt("b", "brokerAddr", "On one broker, HOST:PORT."),
+    opt("c", "clusterName", "On all masters of a cluster."),
+    opt("f", "filename", "A file with a JSON list of topics.", _FILE, required=True),
+)
+async def update_topic_list(
+    admin: "Admin", out: Out, broker_addr: str | None, cluster_name: str | None, filename: Path
+) -> None:
+    """Create or change the topics of a file."""
+    one_of(broker_addr, cluster_name, _WHERE)
+    configs = read_list(filename, TopicConfig)
+    for config in configs:
+        check_topic(config.topic_name)
+    masters = [broker_addr] if broker_addr else (await admin.masters(cluster_name)).values()
+    for address in masters:
+        for config in configs:
+            await admin.put_topic(address, config, config.attributes)
+        row = {"broker": address, "topics": [config.topic_name for config in configs]}
+        out.line(
+            f"submit batch of topic config to {address} success, please check the result later.",
+            row,
+        )
+
+
+def read_list(path: Path, kind: type[C]) -> list[C]:
+    """Return the JSON list of a file. Raises `UsageError` if it is none."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=list[kind])  # type: ignore[valid-type]
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path} has no JSON list of {kind.__name__}: {error}") from None
+
+
+@mq_command(
+    "updateTopicPerm",
+    opt("b", "brokerAddr", "On one master, HOST:PORT."),
+    opt("c", "clusterName", "On all masters of a cluster."),
+    opt("t", "topic", "The topic.", required=True),
+    opt("p", "perm", "2 write, 4 read, 6 both.", click.IntRange(0, 7), required=True),
+)
+async def update_topic_perm(
+    admin: "Admin",
+    out: Out,
+    broker_addr: str | None,
+    cluster_name: str | None,
+    topic: str,
+    perm: int,
+) -> None:
+    """Change whether a topic can be written and read; the rest of it stays."""
+    one_of(broker_addr, cluster_name, _WHERE)
+    if broker_addr is None:
+        masters = list((await admin.masters(cluster_name)).values())
+    else:
+        masters = [broker_addr]
+        if broker_addr not in (await admin.brokers_of(topic)).values():
+            raise NotFound(f"no master {broker_addr} has the topic {topic}; see mqadmin topicRoute")
+    for address in masters:
+        config = await admin.topic_config(address, topic)
+        old, config.perm = config.perm, perm
+        if old == perm and broker_addr is not None:
+            out.line("new perm equals to the old one!", _row(address, config))
+            return
+        await admin.put_topic(address, config)
+        text = f"update topic perm from {old} to {perm} in {address} success."
+        out.line(text, _row(address, config))
+        if broker_addr is not None:
+            out.line(f"{topic_text(config)}.")
+
+
+@mq_command(
+    "updateOrderConf",
+    opt("t", "topic", "The topic.", required=True),
+    opt("v", "orderConf", "With put: the queues of each broker, as broker-a:4;broker-b:4."),
+    opt("m", "method", "What to do.", click.Choice(["put", "get", "delete"]), required=True),
+)
+async def update_order_conf(
+    admin: "Admin", out: Out, topic: str, order_conf: str | None, method: str
+) -> None:
+    """Show, set or delete the order configuration of a topic at the name servers."""
+    from epochmq.client.aio.admin_namesrv import ORDER_TOPICS
+
+    row = {"topic": topic, "method": method}
+    if method == "get":
+        found = await admin.get_kv(ORDER_TOPICS, topic)
+        if found is None:
+            raise NotFound(f"topic {topic} has no order configuration")
+        out.line(f"get orderConf success. topic=[{topic}], orderConf=[{found}] ", row)
+    elif method == "put":
+        if order_conf is None:
+            raise click.UsageError("put needs -v ORDERCONF, as broker-a:4;broker-b:4")
+        await admin.put_kv(ORDER_TOPICS, topic, order_conf)
+        out.line(f"update orderConf success. topic=[{topic}], orderConf=[{order_conf}]", row)
+    else:
+        await admin.delete_kv(ORDER_TOPICS, topic)
+        out.line(f"delete orderConf success. topic=[{topic}]", row)
+
+
+@mq_command(
     "deleteTopic",
     opt("t", "topic", "The topic.", required=True),
     opt("c", "clusterName", "The cluster to delete it from.", required=True),
@@ -135,4 +240,10 @@ async def delete_topic(admin: "Admin", out: Out, topic: str, cluster_name: str) 
     out.line(f"delete topic [{topic}] from NameServer success.", row)
 
 
-COMMANDS = {"updateTopic": update_topic, "deleteTopic": delete_topic}
+COMMANDS = {
+    "updateTopic": update_topic,
+    "updateTopicList": update_topic_list,
+    "updateTopicPerm": update_topic_perm,
+    "updateOrderConf": update_order_conf,
+    "deleteTopic": delete_topic,
+}

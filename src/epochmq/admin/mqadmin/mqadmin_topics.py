@@ -1,4 +1,4 @@
-"""`topicList`, `topicRoute`, `topicStatus`, `topicClusterList`."""
+"""`topicList`, `topicRoute`, `topicStatus`, `topicClusterList`, `allocateMQ`."""
 
 from typing import TYPE_CHECKING
 
@@ -9,8 +9,9 @@ from epochmq.admin.shared.java_text import moment, pretty_json, text_of
 from epochmq.admin.shared.operations import route_parts
 from epochmq.admin.shared.output import Bar
 from epochmq.base.errors import EpochError
+from epochmq.model.allocate import average
 from epochmq.model.names import is_dlq_topic, is_retry_topic
-from epochmq.model.topic import TopicRouteData
+from epochmq.model.topic import PERM_READ, MessageQueue, TopicRouteData
 
 if TYPE_CHECKING:
     from epochmq.client.aio import Admin
@@ -124,9 +125,35 @@ async def topic_cluster_list(admin: "Admin", out: Out, topic: str) -> None:
         out.line(cluster, {"cluster": cluster})
 
 
+@mq_command(
+    "allocateMQ",
+    _TOPIC,
+    opt("i", "ipList", "The members, separated by commas.", required=True),
+)
+async def allocate_mq(admin: "Admin", out: Out, topic: str, ip_list: str) -> None:
+    """Print which queues of a topic each of some members would get, with RocketMQ's default."""
+    queues = sorted(
+        MessageQueue(topic, broker.broker_name, number)
+        for broker, data in route_parts(await admin.route(topic))
+        if data.perm & PERM_READ
+        for number in range(data.read_queue_nums)
+    )
+    members = ip_list.split(",")
+    result = {
+        member: [
+            {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": topic}
+            for queue in average(member, queues, members)
+        ]
+        for member in members
+    }
+    text = msgspec.json.encode({"result": result}).decode()
+    out.line(text, {"result": result})
+
+
 COMMANDS = {
     "topicList": topic_list,
     "topicRoute": topic_route,
     "topicStatus": topic_status,
     "topicClusterList": topic_cluster_list,
+    "allocateMQ": allocate_mq,
 }
