@@ -11,6 +11,7 @@ import pytest
 
 from epochmq import Admin, Message, Producer
 from epochmq.base.errors import NotReachable, UsageError
+from epochmq.client.aio import name_server_list
 from epochmq.client.aio.name_server_list import (
     ANSWER_BYTES_MAX,
     FETCH_EVERY_S,
@@ -125,10 +126,10 @@ async def test_the_last_list_is_used_when_the_address_server_is_gone() -> None:
 
 
 async def test_each_address_of_a_name_is_a_name_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = ["10.0.0.1", "10.0.0.2"]
+    found, is_down = ["10.0.0.1", "10.0.0.2"], False
 
     async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
-        if host == "gone":
+        if host == "gone" or is_down:
             raise socket.gaierror
         return [(socket.AF_INET, 1, 6, "", (each, port)) for each in found]
 
@@ -142,13 +143,49 @@ async def test_each_address_of_a_name_is_a_name_server(monkeypatch: pytest.Monke
     assert servers.addresses[0] == "10.0.0.1:9876"
     await servers.refresh(LOOK_UP_EVERY_S)
     assert servers.addresses[0] == "10.0.0.3:9876"
-    del found[1]
+    is_down = True
     await servers.refresh(2 * LOOK_UP_EVERY_S)
+    assert servers.addresses[:2] == ["10.0.0.3:9876", "10.0.0.2:9876"]
+    is_down = False
+    del found[1]
+    await servers.refresh(3 * LOOK_UP_EVERY_S)
     assert servers.addresses == ["mq:9876", "10.0.0.2:9876", "gone:1"]
     by_name = NameServerList("mq:9876", by_name=True)
     found.append("10.0.0.4")
     await by_name.refresh(0)
     assert by_name.addresses == ["mq:9876"]
+
+
+async def test_calls_at_the_same_time_share_one_look_up(server: AddressServer) -> None:
+    servers = NameServerList(server.url)
+    server.body = b"127.0.0.1:1"
+    await asyncio.gather(*(servers.refresh(0) for _ in range(5)))
+    assert (servers.addresses, server.asked) == (["127.0.0.1:1"], 1)
+    server.code = 500
+    for _ in range(5):
+        await servers.refresh(FETCH_EVERY_S)
+    assert server.asked == 2
+
+
+async def test_a_resolver_that_does_not_answer_delays_nobody_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
+        await asyncio.Event().wait()
+        return []
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo, raising=False)
+    monkeypatch.setattr(name_server_list, "LOOK_UP_TIMEOUT_S", 0.01)
+    servers = NameServerList("mq:9876")
+    await servers.refresh(0)
+    assert servers.addresses == ["mq:9876"]
+
+
+@pytest.mark.parametrize("name", ["a..b", "x" * 300, "a b", "::1"])
+async def test_a_name_that_cannot_be_looked_up_is_left_to_the_connection(name: str) -> None:
+    servers = NameServerList(f"{name}:9876")
+    await servers.refresh(0)
+    assert servers.addresses == [f"{name}:9876"]
 
 
 async def test_localhost_is_one_name_server() -> None:

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 from epochmq.base.errors import NotReachable, Outcome, UsageError
 from epochmq.client.core.outgoing import check_text
-from epochmq.model.host import format_addr, parse_addr
+from epochmq.model.host import BadAddress, format_addr, parse_addr
+from epochmq.runtime.peers import SharedCalls
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,8 @@ ADDRESSES_MAX = 100
 FETCH_EVERY_S = 120.0
 """As RocketMQ's clients ask an address server."""
 LOOK_UP_EVERY_S = 30.0
+LOOK_UP_TIMEOUT_S = 2.0
+"""A request waits for DNS at most so long."""
 EXAMPLE = "write host:port, as 127.0.0.1:9876"
 
 
@@ -67,6 +70,8 @@ class NameServerList:
         self._by_name = by_name
         self._is_fixed = not self._url and (by_name or all(map(_is_ip, self._given)))
         self._due_s = 0.0
+        self._refreshing: SharedCalls[str, None] = SharedCalls()
+        self._last_found: dict[str, list[str]] = {}
         self.addresses: list[str] = list(self._given)
         """The addresses as of the last refresh; empty before the first one of an address server."""
 
@@ -77,30 +82,61 @@ class NameServerList:
     async def refresh(self, now_s: float) -> None:
         """Look up the addresses if that is due. The old ones stay if that fails.
 
+        Calls at the same time share one look-up.
+
         Args:
             now_s: monotonic seconds.
 
         Raises:
             NotReachable: the address server gives no list, and no earlier one is known.
         """
-        if self._is_fixed or now_s < self._due_s:
-            return
-        self._due_s = now_s + (FETCH_EVERY_S if self._url else LOOK_UP_EVERY_S)
+        if not self._is_fixed and now_s >= self._due_s:
+            await self._refreshing.call("", lambda: self._look_up_all(now_s))
+
+    async def _look_up_all(self, now_s: float) -> None:
         given = await self._fetched() if self._url else self._given
+        self._due_s = now_s + (FETCH_EVERY_S if self._url else LOOK_UP_EVERY_S)
+        if given is None:
+            self._due_s = now_s + LOOK_UP_EVERY_S
+            return
         found: list[str] = []
         for address in given:
-            found += [address] if self._by_name or _is_ip(address) else await _look_up(address)
-        self.addresses = list(dict.fromkeys(found))[:ADDRESSES_MAX] or self.addresses
+            if not self._by_name and not _is_ip(address):
+                found += await self._look_up(address)
+            else:
+                found.append(address)
+        self.addresses = list(dict.fromkeys(found))[:ADDRESSES_MAX]
 
-    async def _fetched(self) -> Sequence[str]:
+    async def _fetched(self) -> Sequence[str] | None:
+        """Return the list of the address server; None if there is none and an earlier one is
+        known."""
         try:
             return await asyncio.to_thread(_fetch, self._url)
         except NotReachable as error:
-            self._due_s = 0.0
             if not self.addresses:
                 raise
             log.warning("%(error)s; the last list is used", {"error": error})
-            return self.addresses
+            return None
+
+    async def _look_up(self, address: str) -> list[str]:
+        """Return the addresses of a host name; the name itself if it has one.
+
+        One IPv4 and one IPv6 address, as of localhost, are those of one server. If the name cannot
+        be found, the addresses of the last time are returned, or the name: a connection to it tells
+        what is wrong.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            host, port = parse_addr(address)
+            looking_up = loop.getaddrinfo(host, port)
+            found = await asyncio.wait_for(looking_up, LOOK_UP_TIMEOUT_S)
+        except (OSError, TimeoutError, UnicodeError, BadAddress):
+            return self._last_found.get(address, [address])
+        family = found[0][0]
+        addresses = [format_addr(str(at[0]), port) for kind, *_, at in found if kind == family]
+        several = list(dict.fromkeys(addresses))
+        self._last_found[address] = several if len(several) > 1 else [address]
+        return self._last_found[address]
 
 
 def _check_url(url: str) -> None:
@@ -119,29 +155,14 @@ def _is_ip(address: str) -> bool:
     return False
 
 
-async def _look_up(address: str) -> list[str]:
-    """Return the addresses of a host name; the name itself if it has one, or cannot be found.
-
-    One IPv4 and one IPv6 address, as of localhost, are those of one server.
-    """
-    host, port = parse_addr(address)
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=1)
-    except OSError:
-        return [address]  # the connection tells what is wrong
-    family = found[0][0]
-    several = list(
-        dict.fromkeys(format_addr(str(at[0]), port) for kind, *_, at in found if kind == family)
-    )
-    return several if len(several) > 1 else [address]
-
-
 def _fetch(url: str) -> list[str]:
     """Return the list of an address server. Raises `NotReachable`; it blocks."""
     try:
         with urllib.request.urlopen(url, timeout=FETCH_TIMEOUT_S) as answer:
             body: bytes = answer.read(ANSWER_BYTES_MAX + 1)
     except (OSError, ValueError) as error:  # URLError is an OSError
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
         raise NotReachable(f"the address server {url} gives no list: {error}") from error
     try:
         if len(body) > ANSWER_BYTES_MAX:
