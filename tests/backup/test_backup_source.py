@@ -12,7 +12,7 @@ from epochmq.backup.backup_source import BackupSource
 from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio import Admin
 from epochmq.testing import MiniCluster
-from epochmq.testing.mini_cluster import CLUSTER, GROUP
+from epochmq.testing.mini_cluster import CLUSTER, GROUP, broker_context
 from epochmq.wire.codes import ResponseCode
 
 from .backing import send
@@ -61,7 +61,7 @@ def test_an_offset_that_the_master_has_not_confirmed_is_waited_for(
 
 def test_an_offset_before_the_log_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(source: BackupSource) -> None:
-        pointers = cluster.node().store.pointers
+        pointers = broker_context(cluster).store.pointers
         monkeypatch.setattr(pointers, "start", 50)
         try:
             with pytest.raises(NotFound, match="has deleted its log before 50"):

@@ -21,7 +21,7 @@ from epochmq.base.errors import DiskFull, StoreDamaged, UsageError
 from epochmq.client.aio import Admin
 from epochmq.runtime.disk import RealDisk
 from epochmq.testing import MiniCluster
-from epochmq.testing.mini_cluster import CLUSTER
+from epochmq.testing.mini_cluster import CLUSTER, broker_context
 
 from .backing import TOPIC, back_up, backups, numbers, restore, send
 
@@ -56,7 +56,7 @@ def log_of(files: BackupFiles) -> bytes:
 
 def broker_log(cluster: MiniCluster) -> bytes:
     """The confirmed log of the broker."""
-    node = cluster.node()
+    node = broker_context(cluster)
     disk, end = RealDisk(str(cluster._directory / "broker-1")), node.store.pointers.confirmed
     data = b"".join(disk.read_file(f"commitlog/{name}") or b"" for name in disk.list("commitlog"))
     return data[:end]
@@ -127,7 +127,7 @@ def test_a_gap_that_retention_made_is_reported(cluster: MiniCluster, files: Back
 
 def expire_first_files(cluster: MiniCluster, count: int) -> None:
     """Let retention delete the oldest files of the log."""
-    store = cluster.node().store
+    store = broker_context(cluster).store
 
     def expire() -> int:
         store.retention.adopt(replace(store.options, delete_batch=count))

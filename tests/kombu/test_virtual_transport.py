@@ -19,6 +19,7 @@ from epochmq import Message
 from epochmq.base.errors import UsageError
 from epochmq.client.sync import Producer
 from epochmq.testing import MiniCluster
+from epochmq.testing.mini_cluster import broker_context
 
 OPTIONS = {"visibility_timeout": 5}
 
@@ -159,7 +160,7 @@ def test_a_queue_is_purged_and_deleted(cluster: MiniCluster, connection: Any) ->
     assert bound.purge() == 4
     assert bound.get() is None
     bound.delete()
-    assert "short-lived" not in cluster.node().topics.table
+    assert "short-lived" not in broker_context(cluster).topics.table
     bound.delete()
     with pytest.raises(connection.channel_errors):
         bound.queue_declare(passive=True)
@@ -252,7 +253,7 @@ def test_a_message_that_is_asked_for_and_requeued_comes_at_once(cluster: MiniClu
 
 def test_a_closed_channel_leaves_its_group(cluster: MiniCluster, connection: Any) -> None:
     connection.Producer().publish("task", routing_key="left", declare=[Queue("left")])
-    consumers = cluster.node().consumers
+    consumers = broker_context(cluster).consumers
     channel = connection.channel()
     delivered: list[Any] = []
     consumer = connection.Consumer(
