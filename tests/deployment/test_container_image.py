@@ -98,7 +98,7 @@ def test_servers_of_the_image_store_and_return_a_message(container: tuple[Builda
     assert printed.endswith("[b'works']")
 
 
-def test_the_health_check_fails_where_no_server_answers(container: tuple[Buildah, str]) -> None:
+def test_the_image_has_a_health_check(container: tuple[Buildah, str]) -> None:
     buildah, name = container
     config = buildah("inspect", "--format", "{{.Docker.Config.Healthcheck.Test}}", name)
     assert "127.0.0.1:5557/-/healthy" in config

@@ -130,5 +130,7 @@ def test_the_order_configuration(world: World) -> None:
     assert [line.strip() for line in lines] == [
         "get orderConf success. topic=[o1], orderConf=[broker-a:4]"
     ]
+    (row,) = world.mqadmin(*change, "get", "-o", "json").rows
+    assert row == {"topic": "o1", "method": "get", "orderConf": "broker-a:4"}
     assert world.mqadmin(*change, "delete").lines == ["delete orderConf success. topic=[o1]"]
     assert world.mqadmin(*change, "get").code == 5

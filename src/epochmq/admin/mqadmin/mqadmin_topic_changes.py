@@ -214,12 +214,16 @@ async def update_order_conf(
         found = await admin.get_kv(ORDER_TOPICS, topic)
         if found is None:
             raise NotFound(f"topic {topic} has no order configuration")
-        out.line(f"get orderConf success. topic=[{topic}], orderConf=[{found}] ", row)
+        out.line(
+            f"get orderConf success. topic=[{topic}], orderConf=[{found}] ",
+            {**row, "orderConf": found},
+        )
     elif method == "put":
         if order_conf is None:
             raise click.UsageError("put needs -v ORDERCONF, as broker-a:4;broker-b:4")
         await admin.put_kv(ORDER_TOPICS, topic, order_conf)
-        out.line(f"update orderConf success. topic=[{topic}], orderConf=[{order_conf}]", row)
+        text = f"update orderConf success. topic=[{topic}], orderConf=[{order_conf}]"
+        out.line(text, {**row, "orderConf": order_conf})
     else:
         await admin.delete_kv(ORDER_TOPICS, topic)
         out.line(f"delete orderConf success. topic=[{topic}]", row)
