@@ -178,12 +178,12 @@ async def update_topic_perm(
 ) -> None:
     """Change whether a topic can be written and read; the rest of it stays."""
     one_of(broker_addr, cluster_name, _WHERE)
-    if broker_addr is None:
-        masters = list((await admin.masters(cluster_name)).values())
-    else:
-        masters = [broker_addr]
-        if broker_addr not in (await admin.brokers_of(topic)).values():
-            raise NotFound(f"no master {broker_addr} has the topic {topic}; see mqadmin topicRoute")
+    chosen = [broker_addr] if broker_addr else (await admin.masters(cluster_name)).values()
+    having = (await admin.brokers_of(topic)).values()
+    masters = [address for address in chosen if address in having]
+    if not masters:
+        place = broker_addr or f"of {cluster_name}"
+        raise NotFound(f"no master {place} has the topic {topic}; see mqadmin topicRoute")
     for address in masters:
         config = await admin.topic_config(address, topic)
         old, config.perm = config.perm, perm
