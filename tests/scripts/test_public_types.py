@@ -5,9 +5,11 @@ and base classes. A name counts as unknown if an annotation is missing anywhere 
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -31,17 +33,22 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture(scope="module")
 def symbols() -> Mapping[str, Mapping[str, object]]:
     """What pyright found, by the full name of each symbol."""
+    # With --verifytypes pyright asks the first `python3` of the PATH for its packages,
+    # whatever --pythonpath says.
+    programs = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable),
+            *(sys.executable, "-m", "basedpyright"),
             *("--verifytypes", "epochmq", "--ignoreexternal", "--outputjson"),
         ],
         capture_output=True,
         text=True,
         timeout=300,
+        env={**os.environ, "PATH": programs},
     )
-    found = json.loads(done.stdout)["typeCompleteness"]["symbols"]
-    return {symbol["name"]: symbol for symbol in found}
+    report = json.loads(done.stdout)
+    assert not report["generalDiagnostics"]
+    return {symbol["name"]: symbol for symbol in report["typeCompleteness"]["symbols"]}
 
 
 @pytest.mark.parametrize("package", PUBLIC)
