@@ -58,6 +58,8 @@ PAGES = (
     "jobs",
     "audit",
 )
+ASKED = tuple(name for name in PAGES if name.split("?")[0] not in ("cluster", "tail"))
+"""Pages that wait for an answer; the others receive events, and are drawn before the first one."""
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed here (apt-get install chromium)"
@@ -170,8 +172,10 @@ def visit(page: Page, name: str, cluster: str = "test") -> None:
     page.goto(f"/#/{cluster}/{name}")
     page.reload()
     page.wait_for_selector("main h1")
-    page.wait_for_selector("main table, main .events li, main .panel h2")
-    assert page.locator("#problem").is_hidden(), page.locator("#problem").inner_text()
+    shown = page.locator("main table, main .events li, main .panel h2")
+    problem = page.locator("#problem:not([hidden])")
+    shown.or_(problem).first.wait_for()
+    assert page.locator("#problem").is_hidden(), (name, page.locator("#problem").inner_text())
 
 
 # Every page ----------------------------------------------------------------------------------
@@ -223,6 +227,37 @@ def test_a_late_answer_does_not_replace_the_page_that_is_open(page: Page) -> Non
     page.evaluate("new Promise(requestAnimationFrame)")
     assert page.locator("h1").inner_text() == "Consumer groups"
     assert page.locator("#problem").is_hidden()
+
+
+ASKING = "Asking the cluster …"
+
+
+def asking(page: Page, name: str) -> list[Route]:
+    """Open a page, hold its requests, and wait until it tells that it waits."""
+    held: list[Route] = []
+    page.unroute_all()
+    page.route("**/api/c/test/*", lambda route: held.append(route))
+    page.goto(f"/#/test/{name}")
+    page.get_by_text(ASKING).wait_for()
+    return held
+
+
+def test_a_late_answer_is_shown(page: Page) -> None:
+    for name in ASKED:
+        for route in asking(page, name):
+            route.continue_()
+        page.wait_for_selector("main table, main .panel h2")
+        assert page.get_by_text(ASKING).count() == 0, name
+        assert page.locator("#problem").is_hidden(), name
+
+
+def test_a_late_failure_is_shown(page: Page) -> None:
+    for name in ASKED:
+        for route in asking(page, name):
+            route.fulfill(status=502, json={"error": f"No broker answers {name}."})
+        page.get_by_text(f"No broker answers {name}.").wait_for()
+        assert page.get_by_text(ASKING).count() == 0, name
+        assert page.locator("main h1").count() == 1, name
 
 
 def test_the_pages_by_keyboard_alone(page: Page) -> None:

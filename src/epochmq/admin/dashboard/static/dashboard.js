@@ -47,11 +47,16 @@ function table(caption, columns, rows, empty = "There is nothing to show.") {
     h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, lines)));
 }
 
+const waiting = () => h("p", { class: "soft waiting" }, "Asking the cluster …");
 const panel = (...children) => h("section", { class: "panel" }, children);
 const facts = (pairs) =>
   h("dl", { class: "facts" }, pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 
+let loading = 0;
+
+/** Show the content of a page, and no note about waiting any more. */
 function show(...children) {
+  clearTimeout(loading);
   byId("main").replaceChildren(...children.flat());
 }
 
@@ -448,6 +453,7 @@ async function messagesPage(parameters) {
   const result = h("div");
   show(h("h1", {}, "Messages"), form, result);
   if (!parameters.get("topic")) return;
+  result.replaceChildren(waiting());
   const time = (name) => (parameters.get(name) ? String(new Date(parameters.get(name)).getTime()) : "");
   const topic = parameters.get("topic");
   const rows = await ask("messages", { topic, id: parameters.get("id") || "", key: parameters.get("key") || "", begin: time("begin"), end: time("end") });
@@ -630,15 +636,16 @@ async function route() {
   byId("pages").replaceChildren(...PAGES.map(([each, label]) =>
     h("li", {}, h("a", { href: address(each), "aria-current": each === inList ? "page" : null }, label))));
   if (needsLogin()) return showLogin();
-  const loading = setTimeout(() => own === turn && show(h("p", { class: "soft" }, "Asking the cluster …")), 300);
+  clearTimeout(loading);
+  loading = setTimeout(() => show(waiting()), 300);
   try {
     await page(new URLSearchParams(query || ""));
   } catch (error) {
     if (own !== turn) return;
+    clearTimeout(loading);
+    byId("main").querySelector(".waiting")?.remove();
     if (!byId("main").querySelector("h1")) show(h("h1", {}, title));
     complain(error.message);
-  } finally {
-    clearTimeout(loading);
   }
 }
 
