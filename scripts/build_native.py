@@ -19,6 +19,8 @@ from typing import Any
 FOLDER = Path(__file__).resolve().parent.parent / "src" / "epochmq" / "native"
 LIBRARY = FOLDER / "_native.so"
 FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=default"]
+if sys.platform == "darwin":
+    FLAGS += ["-undefined", "dynamic_lookup"]  # functions of the interpreter that loads the library
 SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 

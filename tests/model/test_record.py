@@ -225,6 +225,22 @@ def test_20000_broken_records_fail_cleanly_and_in_bounded_time() -> None:
     assert time.monotonic() - started < 30
 
 
+@given(_fields, st.data())
+def test_a_record_is_decoded_if_and_only_if_its_check_passes(
+    fields: tuple[object, ...], data: st.DataObject
+) -> None:
+    raw = bytearray(record.encode(*fields))  # type: ignore[arg-type]
+    for _ in range(data.draw(st.integers(0, 3))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    raw = raw[: data.draw(st.integers(0, len(raw)))] if data.draw(st.booleans()) else raw
+    size = record.check(raw, 0, len(raw), crc=False)
+    if size > 0:
+        assert record.decode(raw).size == size
+    else:
+        with pytest.raises(RecordError):
+            record.decode(raw)
+
+
 @given(st.binary(max_size=300), st.integers(0, 20))
 def test_any_bytes_are_records_or_refused(data: bytes, pos: int) -> None:
     for buf in (data, GOLDEN[:8] + data):

@@ -11,6 +11,8 @@ from random import Random
 from struct import pack
 
 from epochmq.auth.native_signatures import make_native_signatures
+from epochmq.model.host import unpack
+from epochmq.model.message import StoredMessage
 from epochmq.model.record import HEAD, encode
 from epochmq.native import library
 from epochmq.native.library import RemakeArgs
@@ -399,31 +401,41 @@ def bare(native: library.Library, rng: Random, rounds: int) -> int:
     """Take the bodies out of records, damaged or not; how many bytes that saved."""
     saved = 0
     for _ in range(rounds):
-        data = b"".join(
-            encode(
-                rng.choice((b"T", b"W" * 200)),
-                rng.randbytes(rng.choice((0, 100))),
-                a_text(rng).encode(),
-                0,
-                0,
-                number,
-                0,
-                rng.choice((0, 0, 0, 128)),
-                0,
-                rng.choice((HOST, HOST, bytes(20))),
-                0,
-                rng.choice((HOST, bytes(20))),
-                0,
-                0,
-            )
-            for number in range(rng.randrange(1, 6))
-        )
-        made = damaged(rng, data)
+        made = damaged(rng, some_records(rng))
         to = (ctypes.c_char * len(made))()
         size = native.bare(made, len(made), ctypes.addressof(to))
         assert 0 <= size <= len(made)
         saved += len(made) - size
     return saved
+
+
+def messages(native: library.Library, rng: Random, rounds: int) -> int:
+    """Make messages of records, damaged or not; how many."""
+    made = 0
+    for _ in range(rounds):
+        data = damaged(rng, some_records(rng))
+        end = ctypes.c_int64()
+        found = native.messages(data, StoredMessage, unpack, ctypes.byref(end))
+        assert 0 <= end.value <= len(data)
+        made += len(found)
+    return made
+
+
+def some_records(rng: Random) -> bytes:
+    """Return up to five records with texts and hosts of all kinds."""
+    return b"".join(
+        encode(
+            rng.choice((b"T", b"W" * 200)),
+            rng.randbytes(rng.choice((0, 100))),
+            a_text(rng).encode(),
+            *(0, 0, number, 0, rng.choice((0, 0, 0, 128)), 0),
+            rng.choice((HOST, HOST, bytes(20))),
+            0,
+            rng.choice((HOST, bytes(20))),
+            *(0, 0),
+        )
+        for number in range(rng.randrange(1, 6))
+    )
 
 
 def main() -> None:
@@ -432,6 +444,7 @@ def main() -> None:
     assert whole(native, Random(6), rounds) > rounds // 4
     assert remake(native, Random(7), rounds) > rounds // 5
     assert bare(native, Random(8), rounds) > rounds * 50
+    assert messages(native, Random(9), rounds) > rounds
     taken = run(native, 1, rounds)
     print(f"followed: {follow(native, Random(2), rounds)}", file=sys.stderr)
     print(f"taken: {taken}")

@@ -5,7 +5,7 @@ properties length i16, properties.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -78,6 +78,18 @@ def decode(body: Buffer) -> list[BatchEntry]:
         if len(entries) > limits.BATCH_RECORDS_MAX:
             raise BatchError(f"a batch of more than {limits.BATCH_RECORDS_MAX} messages; split it")
     return entries
+
+
+def unwrap_all(records: Sequence[StoredMessage], first: int) -> list[StoredMessage]:
+    """Return the messages of `records`, without those of a batch before queue offset `first`."""
+    if not any(stored.sys_flag & _UNWRAP == _UNWRAP for stored in records):
+        return list(records)
+    return [
+        message
+        for stored in records
+        for message in unwrap(stored)
+        if message.queue_offset >= first or message is stored
+    ]
 
 
 def unwrap(message: StoredMessage, limit: int = limits.FRAME_BYTES_MAX) -> list[StoredMessage]:

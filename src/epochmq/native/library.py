@@ -149,6 +149,9 @@ class Library:
         self.bare.argtypes, self.bare.restype = [_TEXT, _I64, _POINTER], _I64
         self.bodies = lib.epq_bodies
         self.bodies.argtypes, self.bodies.restype = [_POINTER, _I64], _I64
+        self.messages = lib.epq_messages
+        self.messages.argtypes = [ctypes.py_object] * 3 + [_POINTER]
+        self.messages.restype = ctypes.py_object
         self.guard_begin = lib.epq_guard_begin
         self.guard_begin.argtypes, self.guard_begin.restype = [_POINTER], _I64
         self.guard_add, self.guard_remove = lib.epq_guard_add, lib.epq_guard_remove

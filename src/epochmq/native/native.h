@@ -2,7 +2,8 @@
  *
  * The Python code is the reference. A function returns 0 for input that is unusual, too large, damaged or does
  * not fit, before anything outside the caller's buffers has changed. Python then does the whole work, so this
- * code never refuses a request by itself. No allocation, no I/O, no state except the CRC tables.
+ * code never refuses a request by itself. No allocation, no I/O, no state except the CRC tables. Only
+ * message_objects.c makes Python objects.
  *
  * All integers on the wire and on disk are big-endian. Structures that Python shares have the machine's byte
  * order; library.py declares them a second time and compares their sizes when it loads the library.

@@ -9,7 +9,6 @@ from epochmq.base.task_set import TaskSet
 from epochmq.broker.pop.pop_records import CheckPoint
 from epochmq.broker.pop.revive_driver import Came
 from epochmq.model.message import StoredMessage
-from epochmq.model.record import decode_all
 from epochmq.model.topic import TopicRouteData
 from epochmq.runtime.peers import Peers
 from epochmq.wire.bodies.body import decode_answer
@@ -18,6 +17,7 @@ from epochmq.wire.command import request
 from epochmq.wire.header import decode_header
 from epochmq.wire.headers.namesrv_headers import GetRouteHeader
 from epochmq.wire.headers.pull_headers import SUBSCRIPTION, PullHeader, PullResponseHeader
+from epochmq.wire.pulled_messages import decode_messages
 
 # Wanted messages -----------------------------------------------------------------------------
 # Decides which pulls are needed for the messages of one check point, and what the answers mean.
@@ -190,7 +190,7 @@ class RemoteMessages:
             command = request(RequestCode.PULL_MESSAGE, header)
             answer = await self._peers.invoke(address, command, TIMEOUT_MS)
             if answer.code == ResponseCode.SUCCESS:
-                wanted.came(decode_all(bytes(answer.body)))
+                wanted.came(decode_messages(answer.body))
                 continue
             if answer.code not in _EMPTY:
                 raise NotReachable(f"{address} answers {answer.code}: {answer.remark}")

@@ -31,6 +31,7 @@ from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
 from epochmq.wire.headers.offset_headers import QueryMessageHeader, ViewMessageHeader
 from epochmq.wire.headers.send_headers import ResumeCheckHalfHeader
+from epochmq.wire.pulled_messages import decode_messages
 
 # Admin messages ------------------------------------------------------------------------------
 # Search for messages by id, key or position, and their consumption state in each group.
@@ -231,7 +232,7 @@ class MessageCalls(ProgressCalls):
                 if error.code == ResponseCode.QUERY_NOT_FOUND:
                     return []
                 raise
-            return record.decode_all(answer.body)
+            return decode_messages(answer.body)
 
         lists = (await ask_all(addresses, found_at)).values()
         messages = [m for each in lists for m in each if m.topic == header.topic and matches(m)]

@@ -10,7 +10,7 @@ from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.name_servers import checked
 from epochmq.client.core.consumer_state import CorruptMessage, PullStatus, sound_front, status_of
 from epochmq.client.core.retrying import retry_of, send_request
-from epochmq.model import batch, record
+from epochmq.model import batch
 from epochmq.model.group import SubscriptionData
 from epochmq.model.message import StoredMessage
 from epochmq.model.topic import MessageQueue
@@ -23,6 +23,7 @@ from epochmq.wire.headers import offset_headers as offsets
 from epochmq.wire.headers import pull_headers
 from epochmq.wire.headers.group_headers import GetConsumerListHeader
 from epochmq.wire.headers.send_headers import SendBackHeader
+from epochmq.wire.pulled_messages import decode_messages
 
 log = logging.getLogger(__name__)
 
@@ -265,7 +266,7 @@ def _pulled(answer: Command, asked: int, broker_name: str, broker_id: int) -> Pu
     if status is None:
         raise Refused(answer.code, answer.remark or f"refused with code {answer.code}")
     header = decode_header(pull_headers.PullResponseHeader, answer.ext)
-    found = record.decode_all(answer.body) if status is PullStatus.FOUND else []
+    found = decode_messages(answer.body) if status is PullStatus.FOUND else []
     sound = sound_front(found)
     next_offset = header.nextBeginOffset
     if len(sound) < len(found):
@@ -275,12 +276,7 @@ def _pulled(answer: Command, asked: int, broker_name: str, broker_id: int) -> Pu
         next_offset = max(damaged.queue_offset, asked)
     return Pulled(
         status,
-        [
-            message
-            for stored in sound
-            for message in batch.unwrap(stored)
-            if message.queue_offset >= asked or message is stored
-        ],
+        batch.unwrap_all(sound, asked),
         next_offset,
         header.minOffset,
         header.maxOffset,

@@ -71,8 +71,10 @@ class Concurrent:
     async def _consume(self, owned: Owned, batch: list[StoredMessage]) -> None:
         result = await call_listener(self._listener, batch)
         failed = [] if result is ConsumeResult.SUCCESS else await self._give_back(owned, batch)
-        owned.window.done([message for message in batch if message not in failed])
-        if failed:
+        if not failed:
+            owned.window.done(batch)
+        else:
+            owned.window.done([message for message in batch if message not in failed])
             owned.window.put_back(failed)
             loop = asyncio.get_running_loop()
             loop.call_later(LOCAL_RETRY_MS / 1_000, self.arrived, owned)

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio.broker_calls import HOLD_MS, BrokerCalls, Pulled
 from epochmq.client.aio.instance import Instance
-from epochmq.client.aio.listening import wants
+from epochmq.client.aio.listening import matching
 from epochmq.client.aio.local_offsets import LocalOffsets
 from epochmq.client.aio.pauses import Pauses
 from epochmq.client.core import consumer_state
@@ -514,9 +514,10 @@ class GroupMember:
         return not owned.window.is_locked(self.instance.clock.now_ms())
 
     def _pulled(self, owned: Owned, data: SubscriptionData, pulled: Pulled) -> None:
-        messages = [message for message in pulled.messages if wants(data, message)]
-        for message in messages:
-            restore_topic(message, self.group)
+        messages = matching(data, pulled.messages)
+        if is_retry_topic(owned.queue.topic):
+            for message in messages:
+                restore_topic(message, self.group)
         if pulled.status is PullStatus.OFFSET_ILLEGAL:
             log.warning(
                 "offset %(offset)d of %(queue)s is outside the queue; going on at %(new_offset)d",

@@ -181,6 +181,13 @@ def subscription(topic: str, expression: str | Sql, version: int) -> Subscriptio
     return build(topic, expression, TAG, version)
 
 
+def matching(data: SubscriptionData, messages: list[StoredMessage]) -> list[StoredMessage]:
+    """Return the messages that `wants` wants."""
+    if not data.is_tag or data.wants_all:
+        return messages
+    return [message for message in messages if wants(data, message)]
+
+
 def wants(data: SubscriptionData, message: StoredMessage) -> bool:
     """Whether `message` matches the tags of `data`. SQL92 filters are evaluated by the broker only.
 

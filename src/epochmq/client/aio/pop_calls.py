@@ -20,7 +20,6 @@ from epochmq.client.core.pop_state import (
     batches,
     status_of,
 )
-from epochmq.model import record
 from epochmq.model.group import SubscriptionData
 from epochmq.model.message import StoredMessage
 from epochmq.model.topic import MessageQueue
@@ -35,6 +34,7 @@ from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.header import decode_header
 from epochmq.wire.headers import pop_headers as headers
+from epochmq.wire.pulled_messages import decode_messages
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class PopCalls:
             raise Refused(answer.code, answer.remark or f"refused with code {answer.code}")
         if status is not PopStatus.FOUND:
             return Popped(status, [])
-        messages = list(record.decode_all(answer.body))
+        messages = decode_messages(answer.body)
         pop_state.complete(
             messages,
             decode_header(headers.PopResponseHeader, answer.ext),

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from epochmq.auth.credentials import Credentials
 from epochmq.client.aio.broker_calls import BrokerCalls, Pulled
 from epochmq.client.aio.instance import Closing, Instance
-from epochmq.client.aio.listening import Sql, subscription, wants
-from epochmq.client.core.consumer_state import PullStatus
+from epochmq.client.aio.listening import Sql, matching, subscription
+from epochmq.client.core.consumer_state import PULL_COUNT, PullStatus
 from epochmq.client.core.outgoing import check_text
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import check_group
 from epochmq.model.topic import MessageQueue
-
-PULL_COUNT = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ class PullConsumer(Closing):
         await self.instance.ensure_route(queue.topic)
         data = subscription(queue.topic, expression, 0)
         pulled = await self._calls.pull(queue, offset, count, data, hold_ms=hold_ms)
-        messages = [message for message in pulled.messages if wants(data, message)]
+        messages = matching(data, pulled.messages)
         return _result(pulled, messages)
 
     async def committed(self, queue: MessageQueue) -> int | None:

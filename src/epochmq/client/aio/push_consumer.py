@@ -22,7 +22,7 @@ from epochmq.client.aio.listening import (
     subscription,
 )
 from epochmq.client.aio.message_stream import MessageSource, MessageStream
-from epochmq.client.core.consumer_state import BYTES_MAX, COUNT_MAX, StartPoint
+from epochmq.client.core.consumer_state import BYTES_MAX, COUNT_MAX, PULL_COUNT, StartPoint
 from epochmq.client.core.outgoing import check_callable, check_text
 from epochmq.model.allocate import Strategy, average
 from epochmq.model.group import consumer_limit
@@ -60,7 +60,8 @@ class PushConsumer(Closing):
             queue when `start` is called), or a Unix time in milliseconds.
         concurrency: listener calls at the same time; not used if `ordered`.
         batch_size: messages in one listener call at most.
-        pull_count: messages in one pull at most.
+        pull_count: messages in one pull at most; RocketMQ's brokers return up to 32,
+            EpochMQ's up to their `maxTransferCountOnMessageInMemory`.
         max_reconsume_times: retries before a message becomes a dead letter; None means 16, or no
             limit if `ordered`; a negative number means no limit.
         offsets_dir: directory of the offset file in BROADCASTING; None means `~/.epochmq_offsets`.
@@ -87,7 +88,7 @@ class PushConsumer(Closing):
         start: Literal["first", "last"] | int = "last",
         concurrency: int = 20,
         batch_size: int = 1,
-        pull_count: int = 32,
+        pull_count: int = PULL_COUNT,
         max_reconsume_times: int | None = None,
         offsets_dir: Path | None = None,
         name: str | None = None,

@@ -13,7 +13,7 @@ from epochmq.client.aio import (
 )
 from epochmq.client.aio.listening import Listener, run_in_thread
 from epochmq.client.aio.message_stream import close_messages, next_message
-from epochmq.client.aio.pull_consumer import PULL_COUNT
+from epochmq.client.core.consumer_state import PULL_COUNT
 from epochmq.client.sync.facade import Facade, built, documented_by, usable
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.topic import MessageQueue

@@ -18,7 +18,6 @@ from epochmq.model import property_names as names
 from epochmq.model.copied_properties import LEFT_OUT
 from epochmq.model.message import Message
 from epochmq.model.names import check_group, check_topic, dlq_topic, retry_topic
-from epochmq.model.record import decode_all
 from epochmq.runtime.main import run
 from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.connection_options import credentials_in
@@ -26,6 +25,7 @@ from epochmq.spark.jobs.dlq_causes import BY, Dead, Pick, causes, check_field, d
 from epochmq.spark.jobs.dlq_ledger import Ledger, LetterRun, open_ledger, read_ledger
 from epochmq.spark.jobs.job_report import JobReport, Progress, no_progress
 from epochmq.spark.spark_cluster import Cluster
+from epochmq.wire.pulled_messages import decode_messages
 
 RETRY, ORIGIN = "retry", "origin"
 FORWARDS_MAX = 1_000_000
@@ -105,7 +105,7 @@ def read_letters(job: Dlq, report: JobReport) -> list[Dead]:
         for queue, (low, high) in bounds.items():
             report.add_range(topic, f"{queue.broker_name}:{queue.queue_id}", low, high)
             for chunk in cluster.read(queue, low, high):
-                for message in decode_all(chunk.records):
+                for message in decode_messages(chunk.records):
                     found.append(dead_of(message, queue.broker_name))
                     size += len(found[-1].body)
                 if len(found) > FORWARDS_MAX or size > BYTES_MAX:
