@@ -251,7 +251,7 @@ async def test_after_a_failure_or_a_full_broker_it_goes_on(world: World) -> None
 async def test_an_ordered_pop_without_an_answer_is_repeated_as_the_same_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pop_state, "FULL_PAUSE_MS", 1)
+    monkeypatch.setattr(pop_state, "FULL_PAUSE_MS", 60_000)  # not the pause after an error
     world = World(ordered=True)
     world.calls.popped = [NotReachable("gone"), Popped(PopStatus.FOUND, [message(1)])]
     await world.member.round()

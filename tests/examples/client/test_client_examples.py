@@ -42,8 +42,12 @@ def test_a_program_runs(cluster: MiniCluster, name: str) -> None:
         assert text in done.stdout
 
 
-def test_the_suite_of_the_service_passes() -> None:
-    suite = EXAMPLES / "test_order_service.py"
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("test_order_service.py", 3), ("test_shop.py", 5)],
+)
+def test_the_suite_of_a_service_passes(name: str, count: int) -> None:
+    suite = EXAMPLES / name
     plugin = ("-p", "no:cacheprovider")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugin, suite],
@@ -52,7 +56,7 @@ def test_the_suite_of_the_service_passes() -> None:
         text=True,
         timeout=120,
     )
-    assert "3 passed" in done.stdout, done.stdout
+    assert f"{count} passed" in done.stdout, done.stdout
 
 
 def without_environment(program: str) -> str:

@@ -24,7 +24,6 @@ from epochmq.client.core.consumer_state import (
     difference,
     wanted,
 )
-from epochmq.client.core.retrying import delay_ms
 from epochmq.model import property_names as names
 from epochmq.model.allocate import Strategy
 from epochmq.model.group import SubscriptionData, build
@@ -472,17 +471,7 @@ class GroupMember:
                         "cannot pull from %(queue)s: %(error)s",
                         {"queue": owned.queue, "error": error},
                     )
-                first_ms = consumer_state.RETRY_AFTER_ERROR_MS
-                pause_ms = delay_ms(failures, self.instance.rng, first_ms=first_ms)
-                await asyncio.sleep(pause_ms / 1_000)
-                self.instance.routes.expire(owned.queue.topic)
-                await self._try_refresh(owned.queue.topic)
-
-    async def _try_refresh(self, topic: str) -> None:
-        try:
-            await self.instance.ensure_route(topic)
-        except EpochError as error:
-            log.debug("route of %(topic)s: %(error)s", {"topic": topic, "error": error})
+                await self.instance.wait_after_error(owned.queue.topic, failures)
 
     async def _pull_once(self, owned: Owned) -> None:
         window, cursor = owned.window, owned.cursor
@@ -578,8 +567,7 @@ class GroupMember:
                 {"broker_name": broker_name, "error": error},
             )
             for topic in {queue.topic for queue in queues}:
-                self.instance.routes.expire(topic)
-                await self._try_refresh(topic)
+                await self.instance.refresh_after_error(topic)
             return False
         now = self.instance.clock.now_ms()
         for queue in queues:

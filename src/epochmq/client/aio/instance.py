@@ -16,6 +16,7 @@ from epochmq.base.task_set import TaskSet
 from epochmq.client.aio.client_credentials import credentials_of
 from epochmq.client.aio.held_requests import HeldRequests
 from epochmq.client.aio.name_servers import NameServers
+from epochmq.client.core.retrying import delay_ms
 from epochmq.client.core.route_cache import RouteCache, route_of_new_topic
 from epochmq.client.core.send_command import NEW_TOPIC_QUEUES
 from epochmq.model.message_id import UniqIds
@@ -37,6 +38,8 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT_MS = 30_000
 CALL_TIMEOUT_MS = 3_000
+RETRY_AFTER_ERROR_MS = 200
+"""The first pause of a consumer after an error; it doubles up to 3 s, as in RocketMQ's client."""
 LOOPBACK = b"\x7f\x00\x00\x01"
 """Used instead of the address of the machine in message ids. The random part of an id makes it
 unique, and the address stays private."""
@@ -267,6 +270,24 @@ class Instance:
         except (NotReachable, Refused):
             if self.routes.route(topic) is None:
                 raise
+
+    async def refresh_after_error(self, topic: str) -> None:
+        """Ask for a new route of `topic`, whose broker failed; an error is logged only."""
+        self.routes.expire(topic)
+        try:
+            await self.ensure_route(topic)
+        except EpochError as error:
+            log.debug("route of %(topic)s: %(error)s", {"topic": topic, "error": error})
+
+    async def wait_after_error(self, topic: str, failures: int) -> None:
+        """Wait after failure number `failures` in a row, then ask for a new route of `topic`.
+
+        The first pause is short: after the loss of a broker there is another master or acting
+        master within a second.
+        """
+        pause_ms = delay_ms(failures, self.rng, first_ms=RETRY_AFTER_ERROR_MS)
+        await asyncio.sleep(pause_ms / 1_000)
+        await self.refresh_after_error(topic)
 
     async def greet_all(self) -> None:
         """Send a heartbeat now: consumers to every known broker, producers to the masters."""

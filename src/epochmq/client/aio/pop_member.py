@@ -285,15 +285,17 @@ class PopMember:
             share.dropped = True
 
     async def _pops(self, share: Share) -> None:
+        failures = 0
         while not (share.dropped or self.is_stopping):
             try:
                 await self._pop_once(share)
+                failures = 0
             except EpochError as error:
+                failures += 1
                 log.info(
                     "cannot pop from %(queue)s: %(error)s", {"queue": share.queue, "error": error}
                 )
-                self.instance.routes.expire(share.queue.topic)
-                await asyncio.sleep(pop_state.FULL_PAUSE_MS / 1_000)
+                await self.instance.wait_after_error(share.queue.topic, failures)
                 self._share_now.set()
 
     async def _pop_once(self, share: Share) -> None:

@@ -108,9 +108,6 @@ class ProcessQueue:
 # What a consumer does after a pull was answered.
 
 
-RETRY_AFTER_ERROR_MS = 200
-"""The first pause after an error; it doubles up to 3 s, as in RocketMQ's client. After the loss of
-a broker, the consumer finds the next master or acting master within a second."""
 FULL_PAUSE_MS = 50
 
 

@@ -22,7 +22,7 @@ IN_FLIGHT_MAX = 96
 """Messages of one queue that are popped and not acknowledged; at this number pops pause."""
 
 FULL_PAUSE_MS = 3_000
-"""The pause after a broker had too many waiting pops, or a pop failed."""
+"""The pause after a broker had too many waiting pops."""
 
 GIVE_BACK_MS = 1_000
 """The invisible time of popped messages that this member will not handle."""
@@ -151,14 +151,14 @@ def parse(text: str) -> PopHandle:
     """Read a receipt handle. Raises `UsageError` for any other text."""
     words = text.split(" ")
     if len(words) != _WORDS or words[4] not in (NORMAL, RETRY_V1, RETRY_V2):
-        raise UsageError(f"{text[:100]!r} is no receipt handle")
+        raise UsageError(f"{text[:100]!r} is not a receipt handle")
     try:
         start, pop, invisible, revive = map(int, words[:4])
         return PopHandle(
             start, pop, invisible, revive, words[4], words[5], int(words[6]), int(words[7])
         )
     except ValueError:
-        raise UsageError(f"{text[:100]!r} is no receipt handle") from None
+        raise UsageError(f"{text[:100]!r} is not a receipt handle") from None
 
 
 def complete(
@@ -233,7 +233,7 @@ def _entries(text: str | None) -> list[tuple[Place, str]]:
             continue
         words = entry.split(" ")
         if len(words) != 3:
-            raise PeerError(f"{entry[:100]!r} is no entry of an answer to a pop")
+            raise PeerError(f"{entry[:100]!r} is not an entry of an answer to a pop")
         found.append(((words[0], words[1]), words[2]))
     return found
 
@@ -246,7 +246,7 @@ def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise PeerError(f"{text[:100]!r} in an answer to a pop is no number") from None
+        raise PeerError(f"{text[:100]!r} in an answer to a pop is not a number") from None
 
 
 def _by_offset(message: StoredMessage) -> int:
