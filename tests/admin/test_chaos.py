@@ -28,7 +28,11 @@ def test_paused_resumed_killed_and_started(tmp_path: Path) -> None:
         assert (code, said.startswith("paused broker (127.0.0.1:")) == (0, True)
         pid = int(said.rpartition("process ")[2].rstrip(")\n"))
         assert "T" in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        assert shell.run("chaos", "resume")[0] == 0
+        code, _, said = shell.run("chaos", "resume")
+        assert (code, said.count("resumed ")) == (0, 1)
+        assert "resumed broker (127.0.0.1:" in said
+        assert "namesrv" in said
+        assert "is not paused" in said
         assert shell.run("chaos", "kill", "broker")[0] == 0
         processes.wait_gone(pid, 10)
         assert states(shell) == {"namesrv": "running", "broker": "stopped"}

@@ -56,7 +56,7 @@ def test_a_group_pops_and_what_was_not_printed_comes_again(world: World) -> None
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
-        (["NoSuchTopic"], 5, "NoSuchTopic is not known"),
+        (["NoSuchTopic"], 5, "create it first, or wait for it with --wait"),
         (["NoSuchTopic", "-g", "g", "--exit"], 5, "NoSuchTopic is not known"),
         ([TOPIC, "--from", "frist"], 2, "write first, last, an offset"),
         ([TOPIC, "--pop"], 2, "--pop needs --group"),

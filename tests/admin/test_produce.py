@@ -50,17 +50,27 @@ def test_count_rate_and_summary(world: World, tmp_path: Path) -> None:
     assert "p99" in ended.err
 
 
+def test_a_time_in_the_past_is_told(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_text("x\n")
+    ended = world.run("produce", "P_past", str(path), "--at", "2020-01-01T00:00")
+    assert ended.code == 0
+    assert "--at 2020-01-01T00:00 is in the past: messages are delivered at once" in ended.err
+    assert [row["body"] for row in consumed(world, "P_past")] == ["x"]
+
+
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
         (["a b", "IN"], 2, "forbidden character"),
         (["t", "none"], 1, "none"),
         (["t", "IN", "--json"], 2, "line 1: "),
-        (["t", "IN", "--delay", "19"], 2, "'19' is no delay"),
-        (["t", "IN", "--at", "noon"], 2, "'noon' is no time"),
+        (["t", "IN", "--delay", "19"], 2, "'19' is not a delay"),
+        (["t", "IN", "--at", "noon"], 2, "'noon' is not a time"),
         (["t", "IN", "--at", "@1", "--delay", "1s"], 2, "give one"),
         (["t", "IN", "-n", "127.0.0.1:1"], 3, "`epochmq dev` starts one here"),
-        (["t", "IN", "-n", "nonsense"], 2, "no name server address"),
+        (["t", "IN", "-n", "nonsense"], 2, "is not a name server address"),
+        (["P_far", "IN", "--delay", "96h"], 1, "timerMaxDelaySec is 259200 here"),
     ],
 )
 def test_faults(world: World, tmp_path: Path, args: list[str], code: int, said: str) -> None:

@@ -59,7 +59,7 @@ def pause(directory: Path, role: str) -> None:
 @click.pass_obj
 def resume(directory: Path, role: str) -> None:
     """Let a paused server go on (SIGCONT); without ROLE all of them."""
-    _signal(directory, role, signal.SIGCONT, "resumed")
+    _signal(directory, role, signal.SIGCONT, "resumed", only_paused=True)
 
 
 @command.command(epilog=_ROLES)
@@ -79,8 +79,16 @@ def start(directory: Path, role: str) -> None:
             note(f"started {part.name} ({part.address})")
 
 
-def _signal(directory: Path, role: str, number: signal.Signals, done: str) -> None:
+def _signal(
+    directory: Path,
+    role: str,
+    number: signal.Signals,
+    done: str,
+    *,
+    only_paused: bool = False,
+) -> None:
     from epochmq.admin.local.local_cluster import LocalCluster
+    from epochmq.admin.local.processes import is_paused
     from epochmq.admin.local.server_roles import find
     from epochmq.admin.local.where import use_files_of
 
@@ -93,5 +101,8 @@ def _signal(directory: Path, role: str, number: signal.Signals, done: str) -> No
         raise NotFound(f"{role} does not run")
     for part in hit:
         assert part.pid is not None
+        if only_paused and not is_paused(part.pid):
+            note(f"{part.name} ({part.address}, process {part.pid}) is not paused")
+            continue
         os.kill(part.pid, number)
         note(f"{done} {part.name} ({part.address}, process {part.pid})")

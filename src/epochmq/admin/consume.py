@@ -104,6 +104,7 @@ def command(
     from epochmq.admin.messages import position as positions
     from epochmq.admin.messages.position import checked_group, checked_sql, checked_topic
     from epochmq.admin.messages.printer import Printer, style_for
+    from epochmq.base.errors import NotFound
     from epochmq.client.aio import Sql
     from epochmq.runtime.main import run
 
@@ -125,7 +126,10 @@ def command(
         wait,
     )
     printer = Printer(style_for(output))
-    run(_consume(job, printer))
+    try:
+        run(_consume(job, printer))
+    except NotFound as error:
+        raise NotFound(str(error) if wait else f"{error}, or wait for it with --wait") from None
     if sys.stderr.isatty():
         note(f"{printer.count:,} messages")
 

@@ -119,7 +119,10 @@ def _when(delay: str | None, at: str | None) -> tuple[int, int, int]:
     if delay is not None and at is not None:
         raise UsageError("--delay and --at are two answers to one question; give one")
     level, delay_ms = (0, 0) if delay is None else transactions.delay(delay)
-    return level, delay_ms, 0 if at is None else transactions.moment(at)
+    at_ms = 0 if at is None else transactions.moment(at)
+    if at is not None and at_ms <= time.time() * 1_000:
+        note(f"--at {at} is in the past: messages are delivered at once")
+    return level, delay_ms, at_ms
 
 
 async def _produce(job: _ProduceJob, output: str) -> None:

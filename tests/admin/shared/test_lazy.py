@@ -32,6 +32,8 @@ def test_a_mistyped_command_names_the_nearest() -> None:
     wrong = CliRunner().invoke(root(), ["hree"])
     assert wrong.exit_code == 2
     assert "no command 'hree' (did you mean 'here'?)" in wrong.output
+    helped = CliRunner().invoke(root(), ["help"])
+    assert (helped.exit_code, "no command 'help' (use --help)" in helped.output) == (2, True)
     inner = LazyGroup(HERE, name="inner")
     with pytest.raises(click.UsageError, match=r"no command 'xyz'$"):
         inner.resolve_command(click.Context(inner), ["xyz"])

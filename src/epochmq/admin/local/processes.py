@@ -60,6 +60,12 @@ def running(pid_file: Path) -> int | None:
     return pid if is_alive(pid) and _started(pid) == started else None
 
 
+def is_paused(pid: int) -> bool:
+    """Return whether the process was stopped by SIGSTOP; True where that cannot be seen."""
+    stat = _stat(pid)
+    return stat is None or stat[0] == "T"
+
+
 def is_alive(pid: int) -> bool:
     """Return whether the process exists and is not a zombie."""
     _reap(pid)

@@ -184,6 +184,8 @@ def _reader_left() -> int:
 
 def nearest(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
     """Return " (did you mean 'x'?)", or an empty text when no known name is similar."""
+    if name in ("help", "version"):
+        return f" (use --{name})"
     import difflib  # only needed after a mistake
 
     by_lower = {each.lower(): each for each in known}

@@ -3,6 +3,7 @@
 import msgspec
 
 from epochmq.base.limits import TRANSACTION_ID_LENGTH_MAX
+from epochmq.broker.config.options import BrokerOptions
 from epochmq.model.message_id import offset_id
 from epochmq.store.draft import Appended, PutStatus
 from epochmq.wire.codes import ResponseCode
@@ -62,20 +63,21 @@ class Ticket(msgspec.Struct, gc=False):
         return Command(self.code, opaque=self.opaque, arrived_ms=self.arrived_ms)
 
 
-def refusal(status: PutStatus, body_bytes_max: int) -> Reply:
-    """Return the answer for a message that was not stored; `body_bytes_max` is shown in it."""
+def refusal(status: PutStatus, options: BrokerOptions) -> Reply:
+    """Return the answer for a message that was not stored; it shows the limit of `options`."""
     code = STATUS_CODES.get(status, ResponseCode.SYSTEM_ERROR)
     if status is PutStatus.WHEEL_TIMER_MSG_ILLEGAL:
         return Reply(
             code,
             "timer message illegal, the delay time should not be bigger than the max"
             " delay (timerMaxDelaySec), and a number; or if set del msg, the delay time"
-            " should be bigger than the current time",
+            f" should be bigger than the current time; timerMaxDelaySec is"
+            f" {options.timer_max_delay_sec} here",
         )
     if code is ResponseCode.MESSAGE_ILLEGAL:
         remark = (
             "the message is illegal, maybe msg body or properties length not matched."
-            f" msg body length limit {body_bytes_max}B, msg properties length limit 32KB."
+            f" msg body length limit {options.max_message_size}B, msg properties length limit 32KB."
         )
     else:
         remark = REMARKS.get(status, f"{status.name}: the message was not stored")

@@ -62,7 +62,7 @@ def take_inner_batch(
     stage.flush(now)
     result = stage.closed() or stage.node.store.append([draft], stage.node.clock.wall_ms())[0]
     if isinstance(result, PutStatus):
-        session.answer(command, refusal(result, stage.body_max))
+        session.answer(command, refusal(result, stage.node.options))
         return True
     stage.count(send_topic.topic, queue_id, messages, result.size)
     _answer_inner(stage, session, command, queue_id, result, common, now)
@@ -176,14 +176,14 @@ def take_packed(
     stage.flush(now)
     closed = stage.closed()
     if closed is not None:
-        session.answer(command, refusal(closed, stage.body_max))
+        session.answer(command, refusal(closed, stage.node.options))
         return True
     repeats = stage.repeats
     placed = stage.node.store.append_packed(batch, stage.node.clock.wall_ms(), repeats.is_new)
     if placed is None:
         return False
     if isinstance(placed, PutStatus):
-        session.answer(command, refusal(placed, stage.body_max))
+        session.answer(command, refusal(placed, stage.node.options))
         return True
     if placed.run is not None:
         repeats.note_run(placed.run)
@@ -265,7 +265,7 @@ def take_batch(
     else:
         stored = _append(stage, drafts)
     if isinstance(stored, PutStatus):
-        session.answer(command, refusal(stored, stage.body_max))
+        session.answer(command, refusal(stored, stage.node.options))
         return
     added = stored.added
     stage.count(header.topic, queue_id, len(added), sum(result.size for result in added))

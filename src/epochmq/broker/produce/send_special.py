@@ -131,8 +131,8 @@ def _is_dead(
 
     An orderly consumer of Java sends a retry only when the message has no retries left, and does
     not count that retry. A group that holds a queue lock consumes in order. Messages without a
-    limit are no dead letters: those that another broker forwards, and those that EpochMQ's producer
-    sends again.
+    limit are not dead letters: those that another broker forwards, and those that EpochMQ's
+    producer sends again.
     """
     config = check_group(node, group, node.clock.wall_ms())
     allowed = retry_limit(header.maxReconsumeTimes, version, config)
@@ -142,5 +142,5 @@ def _is_dead(
 
 
 def _refused(node: BrokerContext, status: PutStatus) -> Refused:
-    reply = refusal(status, node.options.max_message_size)
+    reply = refusal(status, node.options)
     return Refused(reply.code, reply.remark or "")

@@ -276,7 +276,7 @@ class SendStage:
 
     def refused(self, status: PutStatus) -> Refused:
         """Return the exception for a message that the store would refuse with `status`."""
-        reply = refusal(status, self.body_max)
+        reply = refusal(status, self.node.options)
         return Refused(reply.code, reply.remark or "")
 
     def count(self, topic: str, queue_id: int, messages: int, size: int) -> None:
@@ -309,7 +309,7 @@ class SendStage:
         closed = self.closed()
         if closed is not None:
             for ticket in tickets:
-                self.answers.refuse(ticket, refusal(closed, self.body_max))
+                self.answers.refuse(ticket, refusal(closed, self.node.options))
             self.sinks.refused()
             self._answer_repeats(now)
             return
@@ -331,7 +331,7 @@ class SendStage:
         found, lost = self.sinks.pop_repeats()
         closed = self.closed()
         for ticket in lost:
-            reply = refusal(closed or PutStatus.SERVICE_NOT_AVAILABLE, self.body_max)
+            reply = refusal(closed or PutStatus.SERVICE_NOT_AVAILABLE, self.node.options)
             self.answers.refuse(ticket, reply)
 
         def settle(code: int) -> None:
@@ -434,7 +434,7 @@ class SendStage:
         if isinstance(status, PutStatus):
             self.node.stats.put.total -= 1
             self.node.stats.put_failed += 1
-            self.answers.refuse(ticket, refusal(status, self.body_max))
+            self.answers.refuse(ticket, refusal(status, self.node.options))
 
     def _park(
         self, tickets: list[Ticket], results: list[Result], now: int
