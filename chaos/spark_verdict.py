@@ -61,7 +61,7 @@ def judge(rows: Iterable[Row], topic: Mapping[Place, str], acked: Set[str]) -> N
     many([each for each, count in ids.items() if count > 1], "ids are in the table repeatedly")
     wanted = {(*place, each) for place, each in topic.items()}
     many(wanted - found.keys(), f"of {len(wanted):,} messages are not in the table")
-    many(found.keys() - wanted, "rows are no messages of the topic")
+    many(found.keys() - wanted, "rows are not messages of the topic")
     many(acked - ids.keys(), f"of {len(acked):,} acknowledged messages are not in the table")
 
 

@@ -94,7 +94,7 @@ NAMES = tuple(stage.name for stage in STAGES)
 def stage_name(text: str) -> str:
     """Return `text`, the name of a stage. `choices` would refuse that no stage is named."""
     if text not in NAMES:
-        raise argparse.ArgumentTypeError(f"{text!r} is no stage; use {', '.join(NAMES)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a stage; use {', '.join(NAMES)}")
     return text
 
 

@@ -44,7 +44,7 @@ _OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+(?!adr/|[A-Za-z-]+\.md)([\w./-]+
 
 
 def _name_files(_app: Sphinx, _page: str, source: list[str]) -> None:
-    """Name the files of the repository that are no pages; the site has no copies of them."""
+    """Name the files of the repository that are not pages; the site has no copies of them."""
     source[0] = _OUTSIDE.sub(lambda found: f"{found[1]} (`{found[2]}`)", source[0])
 
 

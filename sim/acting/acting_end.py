@@ -5,7 +5,7 @@ delayed one in its queue in one group or another. INV-26: so is that of a transa
 broker took; of one that was rolled back, or never committed, nothing is seen, and none stays open.
 INV-28: every plain message was popped, once at least.
 
-What machines take is no excuse here (the world `hard`, ADR 0064). A power cut, with SYNC_FLUSH,
+What machines take is not an excuse here (the world `hard`, ADR 0064). A power cut, with SYNC_FLUSH,
 takes only what no client was told is stored; a lost disk, where SYNC_MASTER asks for two copies,
 only what no client was told is in two. What may be lost otherwise is not drawn: with ASYNC_FLUSH a
 power cut takes what the device had not got, acknowledged or not, where no slave has it or nobody

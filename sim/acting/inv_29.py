@@ -4,7 +4,7 @@ A replica that copies another's table loses nothing by it. A master that comes b
 member has that the name servers know of, or that handed over to it, to the queue; what only others
 had goes back when they copy its table. What only the disk of a dead broker knew is not required:
 an acting master that dies takes with it what it did since it began, and a master that dies what it
-had not saved. An offset that a consumer set back is no fault of a replica: `acting_again`
+had not saved. An offset that a consumer set back is not a fault of a replica: `acting_again`
 (`Again.committed`) checks whether the consumer had a reason.
 """
 

@@ -24,7 +24,7 @@ def test_each_message_once_is_whole() -> None:
         ([*ROWS, ROWS[1]], set(), r"1 messages are in the table repeatedly: \(0, 1, 'b'\)"),
         ([*ROWS, (1, 1, "b")], set(), "1 ids are in the table repeatedly: b"),
         (ROWS[1:], set(), r"1 of 3 messages are not in the table: \(0, 0, 'a'\)"),
-        ([*ROWS, (1, 1, "d")], set(), r"1 rows are no messages of the topic: \(1, 1, 'd'\)"),
+        ([*ROWS, (1, 1, "d")], set(), r"1 rows are not messages of the topic: \(1, 1, 'd'\)"),
         ([*ROWS[:2], (1, 0, "x")], set(), "not in the table"),
         (ROWS, {"a", "lost"}, "1 of 2 acknowledged messages are not in the table: lost"),
     ],

@@ -162,7 +162,7 @@ class Line:
         self.socket.close()
 
     def send(self, data: bytes) -> None:
-        """Bytes as they are; a server that cut the line meanwhile is no failure of the sender."""
+        """Send bytes as they are; a connection that the server closed is not a failure."""
         try:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):

@@ -174,7 +174,7 @@ GARBAGE = {
 @pytest.mark.parametrize("body", GARBAGE.values(), ids=GARBAGE)
 @pytest.mark.parametrize("code", [LOCK, UNLOCK, HEARTBEAT])
 def test_bodies_that_are_none(ours: EpochCluster, code: int, body: bytes) -> None:
-    remark = "the body is no" if body else "the request has no body"
+    remark = "the body is not a" if body else "the request has no body"
     check_case(ours.broker_addr, Case("", code, {}, 1, remark, body))
 
 

@@ -77,7 +77,7 @@ CUT = {
     "text header": frame(b"not json"),
     "array header": frame(b"[]"),
     "no code": frame(b"{}"),
-    "code is no number": frame(text_header(code='"x"')),
+    "code is not a number": frame(text_header(code='"x"')),
     "code too large": frame(text_header(code="4294967296")),
     "opaque too large": frame(text_header(code="10", opaque="9" * 30)),
     "flag is infinite": frame(text_header(code="10", flag="1e999")),

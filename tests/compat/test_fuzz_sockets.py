@@ -149,7 +149,7 @@ def ends(ours: EpochCluster) -> dict[tuple[str, int], str]:
 @pytest.mark.fuzz
 def test_damaged_frames_do_no_harm(ours: EpochCluster) -> None:
     watches = [Watch(ours.broker), Watch(ours.namesrv)]
-    run(ours, range(FRAMES, FRAMES + WARM_UP))  # first uses are no growth
+    run(ours, range(FRAMES, FRAMES + WARM_UP))  # first uses are not growth
     before = [ours.broker.rss_bytes(), ours.namesrv.rss_bytes()]
     seen = run(ours, NUMBERS)
     growth = [ours.broker.rss_bytes() - before[0], ours.namesrv.rss_bytes() - before[1]]

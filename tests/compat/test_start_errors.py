@@ -38,7 +38,7 @@ def fails(
     )
     assert done.returncode == code, done
     assert done.stdout == ""
-    # A machine that stands still for a moment is told too, and is no part of the error.
+    # A machine that stands still for a moment is told too, and is not a part of the error.
     said = [line for line in done.stderr.splitlines() if "epochmq.runtime.watchdog" not in line]
     assert len(said) == lines, done.stderr
     assert all(line.startswith("epochmq: ") for line in said), done.stderr

@@ -43,7 +43,7 @@ def test_both_of_two_vote(tmp_path: Path) -> None:
             assert wire.call(slave.address, LOCK, {}, body(topic, client)).code == 1
 
         slave.process.kill9()
-        assert not locks(master, topic, "one")  # one of two is no majority
+        assert not locks(master, topic, "one")  # one of two is not a majority
         assert not locks(master, topic, "two")
         slave.start()
         pairs.wait_ready()

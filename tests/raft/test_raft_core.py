@@ -142,7 +142,7 @@ def test_answers_of_another_election_count_for_nothing() -> None:
     assert core.role is RaftRole.PRE_CANDIDATE
     core.step(VoteReply("n1", "n0", 2, True, pre=True), 0)
     core.step(VoteReply("n1", "n0", 2, True, pre=True), 0)
-    assert core.role is RaftRole.CANDIDATE, "pre-votes are no votes"
+    assert core.role is RaftRole.CANDIDATE, "pre-votes are not votes"
 
 
 def test_a_lost_election_waits_for_the_next_timeout() -> None:
@@ -519,7 +519,7 @@ def test_one_change_of_members_at_a_time() -> None:
     settle(core)
     for node in ("n1", "n2"):
         core.step(AppendReply(node, "n0", core.term, 2), 0)
-    assert core.role is RaftRole.FOLLOWER, "who is no member leads no longer"
+    assert core.role is RaftRole.FOLLOWER, "who is not a member leads no longer"
 
 
 def test_a_member_may_campaign_until_its_removal_is_committed() -> None:

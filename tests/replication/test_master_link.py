@@ -168,7 +168,7 @@ async def test_what_the_socket_does_not_take_is_sent_later(world: World) -> None
     assert got == total
     master.close()
     await until(lambda: not world.peer.connected or len(world.side.events) > 2)
-    world.peer.close("twice is no harm")
+    world.peer.close("twice is not a harm")
 
 
 async def test_our_bug_ends_it_loudly(world: World) -> None:

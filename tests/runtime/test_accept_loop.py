@@ -87,7 +87,7 @@ async def test_silent_and_closed_connections_are_not_admitted() -> None:
         async with connected(port):
             pass
         async with connected(port) as (reader, writer):
-            writer.write(b"\x16\x03\x01garbage that is no hello at all")
+            writer.write(b"\x16\x03\x01garbage that is not a hello at all")
             assert await ended(reader)
         assert await ask(port, trusting()) == b"hello"
 

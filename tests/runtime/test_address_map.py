@@ -28,7 +28,7 @@ def test_pairs_with_and_without_ports() -> None:
     "text", ["a", "a=", "=b", "a:1=b", "a=b:1", "a b=c", "a:1=b:1=c:1", "a:123456=b:1", "a::1=b:1"]
 )
 def test_bad_pairs(text: str) -> None:
-    with pytest.raises(UsageError, match="is no pair of addresses"):
+    with pytest.raises(UsageError, match="is not a pair of addresses"):
         parse_address_map(text)
 
 
@@ -49,5 +49,5 @@ def test_the_environment_and_what_replaces_it(monkeypatch: pytest.MonkeyPatch) -
     with mapped_addresses(None):
         assert current_address_map() == {"a": "b"}
     monkeypatch.setenv(VARIABLE, "a")
-    with pytest.raises(UsageError, match=f"{VARIABLE}: 'a' is no pair"):
+    with pytest.raises(UsageError, match=f"{VARIABLE}: 'a' is not a pair"):
         current_address_map()

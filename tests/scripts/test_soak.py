@@ -45,4 +45,4 @@ def test_a_chosen_stage_runs_though_it_passed(ran: list[str], tmp_path: Path) ->
 def test_an_unknown_stage_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         soak.main(["histori"])
-    assert "is no stage; use histories" in capsys.readouterr().err
+    assert "is not a stage; use histories" in capsys.readouterr().err

@@ -54,14 +54,14 @@ def test_a_short_name_belongs_to_the_namespace_around_it() -> None:
     [
         (record("geo.City"), GIVEN, "no reference defines geo.City"),
         (record("geo.Address"), {"geo.Address": json.dumps(ADDRESS)}, "geo.Country"),
-        (record("geo.Address"), {"geo.Address": "{"}, "are no Avro"),
+        (record("geo.Address"), {"geo.Address": "{"}, "are not Avro"),
         (
             record("geo.Address"),
             {"geo.Address": record("geo.Address")},
             "form a cycle through geo.Address",
         ),
-        ("5", {}, "are no Avro"),
-        ("[" * 100_000, {}, "are no Avro"),
+        ("5", {}, "are not Avro"),
+        ("[" * 100_000, {}, "are not Avro"),
     ],
 )
 def test_texts_that_cannot_be_used(text: str, referenced: dict[str, str], says: str) -> None:

@@ -191,7 +191,7 @@ def test_the_log_folder_alone_will_do(store: Store, tmp_path: Path) -> None:
 def test_what_is_no_store_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="there is no directory"):
         StoreDirectory(tmp_path / "nowhere")
-    with pytest.raises(NotFound, match="is no store: it has neither"):
+    with pytest.raises(NotFound, match="is not a store: it has neither"):
         StoreDirectory(tmp_path)
 
 

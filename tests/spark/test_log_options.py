@@ -46,7 +46,7 @@ def test_a_learner_needs_a_name_server_and_no_path() -> None:
         ({**LEARNER, "tls.enable": "true", "tls.client.trustCertPath": "/none"}, "cannot use the"),
         ({"paths": "/a"}, "must be a JSON list"),
         ({"readFrom": "learner"}, "option 'nameServer' is missing"),
-        ({"readFrom": "learner", "nameServer": "nowhere"}, "is no name server address"),
+        ({"readFrom": "learner", "nameServer": "nowhere"}, "is not a name server address"),
         ({"readFrom": "learner", "path": "/a"}, "reads over the network"),
         ({**LEARNER, "include": "cut"}, "needs the files"),
         ({**LEARNER, "toOffset": "end"}, "never told more"),

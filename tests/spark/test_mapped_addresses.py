@@ -66,7 +66,7 @@ def test_the_command_line_by_the_environment(
     assert created.exit_code == 0, created.output
     monkeypatch.setenv(VARIABLE, "x")
     bad = CliRunner().invoke(cli, arguments)
-    assert (bad.exit_code, "is no pair of addresses" in bad.output) == (2, True), bad.output
+    assert (bad.exit_code, "is not a pair of addresses" in bad.output) == (2, True), bad.output
 
 
 def test_an_error_names_both_addresses(far: EpochCluster, monkeypatch: pytest.MonkeyPatch) -> None:

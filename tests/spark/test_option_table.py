@@ -30,7 +30,7 @@ def test_all_faults_come_in_one_error() -> None:
         parse_options(given, ROWS, "it")
     assert str(raised.value) == (
         "it has no option 'failOnDataLos' (did you mean 'failOnDataLoss'?);"
-        " option maxOffsetsPerTrigger='many': it is no whole number;"
+        " option maxOffsetsPerTrigger='many': it is not a whole number;"
         " option form='list': it must be one of map, raw"
     )
 

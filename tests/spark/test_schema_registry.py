@@ -144,11 +144,11 @@ def test_lasting_problems_end_the_tries(schema_server: RegistryServer) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "says"),
     [
-        (200, b"<html>", "the answer is no JSON"),
-        (200, b"[" * 100_000, "the answer is no JSON"),
+        (200, b"<html>", "the answer is not JSON"),
+        (200, b"[" * 100_000, "the answer is not JSON"),
         (200, b"[]", "the answer has no schema"),
         (200, b'{"schema": 5}', "the answer has no schema"),
-        (200, b"\xff\xfe", "the answer is no text"),
+        (200, b"\xff\xfe", "the answer is not text"),
         (200, b"x" * (ANSWER_BYTES_MAX + 1), "more than 4194304 bytes"),
         (200, b'{"schema": "x", "references": [{"name": "y"}]}', "references are malformed"),
         (200, b'{"schema": "x", "references": 5}', "references are malformed"),
@@ -201,7 +201,7 @@ def test_a_user_and_a_password_from_a_file(schema_server: RegistryServer, tmp_pa
     ],
 )
 def test_addresses_that_are_none(url: str) -> None:
-    with pytest.raises(UsageError, match="is no address of a schema registry"):
+    with pytest.raises(UsageError, match="is not an address of a schema registry"):
         SchemaRegistry(url)
 
 

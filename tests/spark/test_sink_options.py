@@ -52,7 +52,7 @@ def test_every_option_is_heeded() -> None:
     ("given", "why"),
     [
         ({}, "nameServer is missing"),
-        ({"nameServer": "here"}, "no name server address"),
+        ({"nameServer": "here"}, "not a name server address"),
         ({"topik": "T"}, "no option 'topik' .did you mean 'topic'"),
         ({"topic": "a b"}, "forbidden character"),
         ({"topic": "SCHEDULE_TOPIC_XXXX"}, "belongs to the brokers"),

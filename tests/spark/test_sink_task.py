@@ -84,7 +84,7 @@ def test_rows_of_several_topics_and_delays(namesrv: str, topic: str) -> None:
     assert done.rows == 4
     assert bodies(namesrv, f"{topic}_2") == [b"1", b"3"]
     found = []
-    while len(found) < 2:  # the delayed one comes after a second, and is no repeat then
+    while len(found) < 2:  # the delayed one comes after a second, and is not a repeat then
         found = bodies(namesrv, topic)
     assert found == [b"0", b"2"]
 

@@ -46,7 +46,7 @@ def test_queues_come_in_the_order_of_their_numbers() -> None:
 
 @pytest.mark.parametrize("text", ["", "broker-a", "broker-a:", ":1", "broker-a:x", "broker-a:-1"])
 def test_what_is_no_queue_is_said(text: str) -> None:
-    with pytest.raises(UsageError, match="is no queue"):
+    with pytest.raises(UsageError, match="is not a queue"):
         parse_queue("t", text)
 
 
@@ -66,5 +66,5 @@ def test_another_sources_checkpoint_is_refused(table: Any) -> None:
 
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, "nan?"])
 def test_what_is_no_json_is_said(text: str) -> None:
-    with pytest.raises(UsageError, match="no JSON"):
+    with pytest.raises(UsageError, match="not JSON"):
         load(text)

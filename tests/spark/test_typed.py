@@ -46,5 +46,5 @@ def test_no_rows_and_no_body() -> None:
 def test_names_of_other_columns_are_refused() -> None:
     with pytest.raises(UsageError, match="typed columns body, error have names of other columns"):
         check_names(Typing("json", "error string, body string").fields(), ["body", "error"])
-    with pytest.raises(UsageError, match="'xml' is no format of bodies"):
+    with pytest.raises(UsageError, match="'xml' is not a format of bodies"):
         Typing("xml").fields()

@@ -66,7 +66,7 @@ def test_what_does_not_fit(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ('"string"', "must be a record"),
         ('{"type": "record", "name": "A", "fields": [{"name": "a", "type": "no"}]}', "used"),
     ],

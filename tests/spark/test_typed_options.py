@@ -43,8 +43,8 @@ def test_a_users_schema_may_have_typed_columns() -> None:
         ({"typed": "xml"}, "option typed=.xml.: it must be one of json, avro, protobuf"),
         ({"typed": "json"}, "typed=json needs typed.schema or typed.registry"),
         ({"typed": "avro", "typed.schema": "@/nowhere"}, "typed.schema: /nowhere cannot be read"),
-        ({"typed": "avro", "typed.schema": "{"}, "the Avro schema is no JSON"),
-        ({"typed": "json", "typed.schema": "a money"}, "'a money' is no column"),
+        ({"typed": "avro", "typed.schema": "{"}, "the Avro schema is not JSON"),
+        ({"typed": "json", "typed.schema": "a money"}, "'a money' is not a column"),
         ({"typed": "json", "typed.schema": "body string"}, "option typed.prefix"),
         (
             {"typed": "json", "typed.schema": "typedError int", "typed.errors": "column"},

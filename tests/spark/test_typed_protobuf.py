@@ -95,7 +95,7 @@ def test_what_does_not_fit() -> None:
     ("change", "said"),
     [
         (Typing("protobuf", "%%%", "a"), "cannot be used"),
-        (Typing("protobuf", base64.b64encode(b"\xff\xff").decode(), "a"), "no descriptor set"),
+        (Typing("protobuf", base64.b64encode(b"\xff\xff").decode(), "a"), "not a descriptor set"),
         (typing("air.Train"), r"no message 'air\.Train' in the descriptor set; there are air\.F"),
     ],
 )

@@ -127,7 +127,7 @@ def test_a_damaged_record_is_not_taken() -> None:
     assert follower.verify().problems == []
     assert opened(disk.crash(1)).pointers.appended <= placed[3].offset
     with pytest.raises(PeerError, match="no record"):
-        follower.append_raw(placed[3].offset, b"garbage that is no record")
+        follower.append_raw(placed[3].offset, b"garbage that is not a record")
     run_steps(follower.cutting_tail("damaged"))
     ship(master, follower)
     assert log_bytes(follower) == log_bytes(master)

@@ -60,7 +60,7 @@ def test_a_table_of_others_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["flights", "a.", ".b", "a.b;c", "a.b c"])
 def test_bad_names(name: str) -> None:
-    with pytest.raises(UsageError, match="is no name of an Iceberg table"):
+    with pytest.raises(UsageError, match="is not a name of an Iceberg table"):
         check_name(name)
 
 

@@ -58,7 +58,7 @@ def test_places_that_cannot_be_used(tmp_path: Path) -> None:
     for format in FORMATS:
         with pytest.raises(UsageError, match=r"there is no (Delta|Iceberg)"):
             open_keyed(str(tmp_path / "none"), format)
-    with pytest.raises(UsageError, match="is no format of tables by key"):
+    with pytest.raises(UsageError, match="is not a format of tables by key"):
         open_keyed(str(tmp_path), "parquet")
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match="holds other files"):

@@ -260,7 +260,7 @@ def test_places_without_a_table(tmp_path: Path) -> None:
     assert format_at(str(tmp_path / "none")) is None
     with pytest.raises(NotFound, match="there is no table at"):
         open_table(str(tmp_path / "none"))
-    with pytest.raises(UsageError, match="'orc' is no format: use delta, iceberg, parquet"):
+    with pytest.raises(UsageError, match="'orc' is not a format: use delta, iceberg, parquet"):
         open_table(str(tmp_path), "orc")
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="holds other files and no table"):

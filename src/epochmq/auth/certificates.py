@@ -59,7 +59,7 @@ def make_certificate(
         days: how long the certificate is valid.
 
     Raises:
-        ValueError: the authority cannot be read, or a host is no name.
+        ValueError: the authority cannot be read, or a host is not a name.
     """
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     issuer_key = load_pem_private_key(authority.key, None)

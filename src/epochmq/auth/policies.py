@@ -207,7 +207,9 @@ def parse_source_ips(texts: Iterable[str] | None) -> tuple[str, ...]:
         try:
             ipaddress.ip_network(text, strict=False)
         except ValueError:
-            raise BadPolicy(f"'{text[:80]}' is no IP address and no range as 10.0.0.0/8") from None
+            raise BadPolicy(
+                f"'{text[:80]}' is not an IP address and no range as 10.0.0.0/8"
+            ) from None
         found.append(text)
     if len(found) > limits.POLICY_SOURCES_MAX:
         raise BadPolicy(f"an entry has at most {limits.POLICY_SOURCES_MAX} source addresses")

@@ -43,13 +43,13 @@ def table_of(path: str, answer: Command) -> bytes | None:
             return None
         body = bytes(answer.body)
         if timer_checkpoint.decode(body) is None:
-            raise PeerError(f"the answer to request {ALL[path]} is no timer checkpoint")
+            raise PeerError(f"the answer to request {ALL[path]} is not a timer checkpoint")
         return body
     if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
         return None
     content = json_tolerant.loads(answer.body)
     if not isinstance(content, dict):
-        raise PeerError(f"the answer to request {ALL[path]} is no table")
+        raise PeerError(f"the answer to request {ALL[path]} is not a table")
     return msgspec.json.format(json_tolerant.dumps(content), indent=2)
 
 

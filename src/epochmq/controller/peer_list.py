@@ -27,7 +27,9 @@ class PeerList:
             try:
                 address = format_addr(*parse_addr(address))
             except BadAddress:
-                problems.append(f"option 'controllerDLegerPeers': '{part}' is no peer; {_EXAMPLE}")
+                problems.append(
+                    f"option 'controllerDLegerPeers': '{part}' is not a peer; {_EXAMPLE}"
+                )
                 continue
             if number in addresses or address in addresses.values() or not number:
                 problems.append(f"option 'controllerDLegerPeers' names '{part}' twice")

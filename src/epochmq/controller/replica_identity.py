@@ -63,7 +63,7 @@ def check_id(broker_id: int) -> None:
     if not 1 <= broker_id <= limits.BROKER_ID_MAX:
         raise Refused(
             ResponseCode.CONTROLLER_BROKER_ID_INVALID,
-            f"{broker_id} is no broker id; they start at 1",
+            f"{broker_id} is not a broker id; they start at 1",
         )
 
 

@@ -14,7 +14,7 @@ def parse(text: str) -> tuple[int, ...]:
     """Return the delays in milliseconds of level 1, 2, ...
 
     Raises:
-        ConfigError: with one line for each piece that is no delay.
+        ConfigError: with one line for each piece that is not a delay.
     """
     pieces = text.split()
     found = [_level(piece) for piece in pieces]

@@ -12,7 +12,7 @@ _PORT = struct.Struct(">I")
 
 
 class BadAddress(UsageError):
-    """A text or bytes that are no `ip:port`."""
+    """A text or bytes that are not `ip:port`."""
 
 
 @lru_cache(maxsize=4096)
@@ -20,7 +20,7 @@ def pack(host: str, port: int) -> bytes:
     """Return IP (4 or 16 bytes) and port (int32), big-endian.
 
     Raises:
-        BadAddress: `host` is no IP address, or `port` is out of range.
+        BadAddress: `host` is not an IP address, or `port` is out of range.
     """
     if not 0 <= port <= 0xFFFF:
         raise BadAddress(f"port {port} is not within 0..65535")

@@ -13,7 +13,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class BadMessageId(UsageError):
-    """A text that is no message id."""
+    """A text that is not a message id."""
 
 
 def offset_id(host_packed: bytes, offset: int) -> str:

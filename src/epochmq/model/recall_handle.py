@@ -16,7 +16,7 @@ _LENGTH_MAX = 4_096
 
 
 class RecallHandle(NamedTuple):
-    """The content of a handle. `deliver_wall_ms` is -1 if it is no number; brokers
+    """The content of a handle. `deliver_wall_ms` is -1 if it is not a number; brokers
     refuse it then.
     """
 

@@ -60,7 +60,7 @@ _LONG_TOPIC = 127
 
 
 class RecordError(PeerError):
-    """Bytes that are no complete and consistent record."""
+    """Bytes that are not a complete and consistent record."""
 
 
 def size_of(

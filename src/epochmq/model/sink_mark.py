@@ -73,7 +73,8 @@ def _number(properties: Mapping[str, str], name: str) -> int:
 # `ESCAPE_ID` is a hash of the whole message. A broker that hands the same message over again,
 # because an answer was lost or because the broker died before its progress was saved, writes the
 # same id. An EpochMQ master removes the property before it stores the message, so that a copy made
-# by a client is no repeat. Two messages with one id have the same UNIQ_KEY, born time and content.
+# by a client is not a repeat. Two messages with one id have the same UNIQ_KEY, born time and
+# content.
 
 
 ESCAPE_ID = "__ESCAPE_ID"

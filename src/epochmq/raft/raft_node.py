@@ -208,7 +208,7 @@ class RaftNode:
             sender: the node that must have sent it; None accepts any.
 
         Raises:
-            PeerError: the bytes are no valid message, or come from another node.
+            PeerError: the bytes are not a valid message, or come from another node.
         """
         message = decode(data)
         if sender not in (None, message.sender):

@@ -81,7 +81,7 @@ class RelayOptions(TlsOptions, InnerKeys, ServerLogOptions):
             name, _, port = text.rpartition(":")
             if not name or not port.isascii() or not port.isdigit() or int(port) > 0xFFFF:
                 problems.append(
-                    f"option 'relayGroups': {text!r} is no group; write NAME:PORT, as"
+                    f"option 'relayGroups': {text!r} is not a group; write NAME:PORT, as"
                     " broker-a:11911"
                 )
                 continue

@@ -164,7 +164,7 @@ def _text(data: Buffer, start: int, end: int) -> str:
     try:
         return bytes(data[start:end]).decode()
     except UnicodeDecodeError as error:
-        raise PeerError(f"a handshake whose address is no text: {error}") from None
+        raise PeerError(f"a handshake whose address is not text: {error}") from None
 
 
 # Frames of a master ------------------------------------------------------------------------------

@@ -135,7 +135,7 @@ class Shell:
         self._master_address = address
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal():
-            self._on_trouble(f"the master's replication address {address!r} is no host:port")
+            self._on_trouble(f"the master's replication address {address!r} is not a host:port")
             return
         peer = MasterPeer(
             self._node,

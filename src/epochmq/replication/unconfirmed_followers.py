@@ -4,8 +4,8 @@ Any client of the replication port can send any id. A follower whose id is neith
 set nor known to be registered waits without an answer, and does not count, until the controllers
 were asked. Their answer decides, because a replica registers before it connects.
 
-Learners with ids above those of brokers are no replicas. They read the log as any client may, never
-join the set, and do not count (ADR 0041).
+Learners with ids above those of brokers are not replicas. They read the log as any client may,
+never join the set, and do not count (ADR 0041).
 """
 
 from epochmq.base.limits import BROKER_ID_MAX

@@ -39,7 +39,7 @@ def parse_address_map(text: str) -> AddressMap:
             matches = _ADDRESS.fullmatch(known), _ADDRESS.fullmatch(other)
             if not (matches[0] and matches[1] and bool(matches[0][2]) == bool(matches[1][2])):
                 raise UsageError(
-                    f"{part.strip()!r} is no pair of addresses: write host:port=host:port, or"
+                    f"{part.strip()!r} is not a pair of addresses: write host:port=host:port, or"
                     " host=host for all ports"
                 )
             found[known] = other

@@ -112,7 +112,7 @@ def read_properties(path: str) -> dict[str, str]:
     try:
         found = os.stat(path)
         if not stat.S_ISREG(found.st_mode) or found.st_size > limits.CONFIG_BODY_BYTES_MAX:
-            raise ConfigError([f"{path} is no properties file"])
+            raise ConfigError([f"{path} is not a properties file"])
         with open(path, encoding="utf-8") as file:
             return parse_properties(file.read())
     except OSError as error:

@@ -20,7 +20,7 @@ def with_references(text: str, referenced: Mapping[str, str]) -> str:
         text: an Avro schema.
         referenced: the texts of other schemas, by the full name of the type that each defines.
 
-    Raises `ValueError` for texts that are no Avro, and for a type that none of them defines.
+    Raises `ValueError` for texts that are not Avro, and for a type that none of them defines.
     """
     need("fastavro", "typed")
     from fastavro.repository import AbstractSchemaRepository, SchemaRepositoryError
@@ -51,4 +51,4 @@ def with_references(text: str, referenced: Mapping[str, str]) -> str:
         raise ValueError(f"no reference defines {error.name}") from None
     except Exception as error:  # many kinds of errors, all because of the schemas
         reason = str(error) or type(error).__name__
-        raise ValueError(f"the schema and its references are no Avro: {reason}") from None
+        raise ValueError(f"the schema and its references are not Avro: {reason}") from None

@@ -80,11 +80,11 @@ class KubernetesJob:
             if not form.fullmatch(name):
                 dots = ", '-' and single '.'" if form is _ACCOUNT else " and '-'"
                 raise UsageError(
-                    f"{name!r} is no name of a Kubernetes {what}: use lower-case letters,"
+                    f"{name!r} is not a name of a Kubernetes {what}: use lower-case letters,"
                     f" digits{dots}, with a letter or digit at both ends"
                 )
         if not _IMAGE.fullmatch(self.image):
-            raise UsageError(f"{self.image!r} is no image: write REGISTRY/NAME:TAG")
+            raise UsageError(f"{self.image!r} is not an image: write REGISTRY/NAME:TAG")
         if self.user < 1:
             raise UsageError(f"user {self.user}: the pods do not run as root; use an id from 1 on")
         parse_address_map(self.address_map)

@@ -303,7 +303,7 @@ def _log_folder(root: Path) -> Path:
     if any(_is_log_name(path.name) for path in root.iterdir()):
         return root
     raise NotFound(
-        f"{root} is no store: it has neither a directory {LOG_FOLDER} nor log files (20 digits);"
+        f"{root} is not a store: it has neither a directory {LOG_FOLDER} nor log files (20 digits);"
         " name a broker's storePathRootDir, or its storePathCommitLog"
     )
 

@@ -49,7 +49,7 @@ class LogOptions(ConnectionOptions):
     epoch: str = option("", "Only bytes of these master epochs, as 3 or 3,5 or 3-5.")
     topic: str = option("", "Only messages of these topics, by commas.")
     on_corrupt: str = option(
-        FAIL, "What becomes of bytes that are no record.", choices=(FAIL, SKIP, REPORT)
+        FAIL, "What becomes of bytes that are not a record.", choices=(FAIL, SKIP, REPORT)
     )
     check_crc: bool = option(True, "Compare each body with its checksum.")
     columns: str = option("", "Columns by commas; all if empty.")

@@ -98,7 +98,7 @@ def integer(low: int = 1, high: int = 2**63 - 1) -> Callable[[str], int]:
     def parse(value: str) -> int:
         digits = value.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
-            raise ValueError("it is no whole number")
+            raise ValueError("it is not a whole number")
         if not low <= int(value) <= high:
             raise ValueError(f"it must lie within {low} and {high}")
         return int(value)
@@ -110,7 +110,7 @@ def milliseconds(value: str) -> int:
     """Parse a duration: a number of ms, or with a unit such as `30s` and `15m`. Returns ms."""
     match = _SPAN.fullmatch(value.lower())
     if match is None:
-        raise ValueError("it is no duration; write ms, or a unit as 500ms, 30s, 15m, 1h")
+        raise ValueError("it is not a duration; write ms, or a unit as 500ms, 30s, 15m, 1h")
     return int(match[1]) * _SPANS_MS[match[2] or "ms"]
 
 
@@ -118,7 +118,7 @@ def size_bytes(value: str) -> int:
     """Parse a size of at least 1: bytes, or with a unit such as `512k` and `64m`. Returns bytes."""
     match = _SIZE.fullmatch(value.lower())
     if match is None or int(match[1]) == 0:
-        raise ValueError("it is no size; write bytes, or a unit as 512k, 64m, 1g")
+        raise ValueError("it is not a size; write bytes, or a unit as 512k, 64m, 1g")
     return int(match[1]) * _SIZES[match[2]]
 
 

@@ -113,7 +113,7 @@ def _pattern(value: str) -> str:
     try:
         re.compile(value)
     except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"it is no regular expression ({error})") from None
+        raise ValueError(f"it is not a regular expression ({error})") from None
     return text(value)
 
 

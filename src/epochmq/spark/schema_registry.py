@@ -54,7 +54,7 @@ class SchemaRegistry:
             is_address = False
         if not is_address or parts.scheme not in ("http", "https") or parts.query:
             raise UsageError(
-                f"'{self.url}' is no address of a schema registry; write http://host:port"
+                f"'{self.url}' is not an address of a schema registry; write http://host:port"
             )
 
     @property
@@ -126,7 +126,7 @@ class SchemaRegistry:
         try:
             answer = json.loads(self._get(path))
         except (ValueError, RecursionError):
-            raise EnvironmentFault(f"{self.url}{path}: the answer is no JSON") from None
+            raise EnvironmentFault(f"{self.url}{path}: the answer is not JSON") from None
         if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
             raise EnvironmentFault(f"{self.url}{path}: the answer has no schema")
         return answer
@@ -185,7 +185,7 @@ class SchemaRegistry:
         try:
             return data.decode()
         except UnicodeDecodeError:
-            raise EnvironmentFault(f"{url}: the answer is no text") from None
+            raise EnvironmentFault(f"{url}: the answer is not text") from None
 
     def _headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json, */*"}

@@ -30,7 +30,7 @@ def parse_queue(topic: str, text: str) -> MessageQueue:
     """Parse `brokerName:queueId` of `topic`; raises `UsageError` for another text."""
     broker_name, _, number = text.rpartition(":")
     if not broker_name or not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise UsageError(f"{text!r} is no queue; write brokerName:queueId, as broker-a:0")
+        raise UsageError(f"{text!r} is not a queue; write brokerName:queueId, as broker-a:0")
     return MessageQueue(topic, broker_name, int(number))
 
 
@@ -61,7 +61,7 @@ def from_topics(table: Any, low: int = 0) -> Offsets:
 def check_offset(topic: str, queue: str, offset: Any, low: int) -> int:
     """Return `offset` if it is a whole number of at least `low`; else raise `UsageError`."""
     if isinstance(offset, bool) or not isinstance(offset, int) or not low <= offset < 2**63:
-        raise UsageError(f"{offset!r} is no offset for queue {queue} of topic {topic}")
+        raise UsageError(f"{offset!r} is not an offset for queue {queue} of topic {topic}")
     return offset
 
 
@@ -72,7 +72,7 @@ def load(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"it is no JSON ({error})") from None
+        raise UsageError(f"it is not JSON ({error})") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ NOT_TYPED = Typing()
 
 def _format(typing: Typing) -> Any:
     if typing.format not in _MODULES:
-        raise UsageError(f"'{typing.format}' is no format of bodies: use {', '.join(_MODULES)}")
+        raise UsageError(f"'{typing.format}' is not a format of bodies: use {', '.join(_MODULES)}")
     return import_module(_MODULES[typing.format])
 
 
@@ -84,7 +84,7 @@ def read_schema(format: str, schema: str, option: str) -> str:
     """Return the text of a schema, which is read from FILE if it is given as `@FILE`.
 
     The descriptor set of Protobuf is binary: it is returned in base 64. Raises `UsageError`, which
-    names the `option`, for a file that cannot be read, that is too large or that is no text.
+    names the `option`, for a file that cannot be read, that is too large or that is not text.
     """
     if not schema.startswith("@"):
         return schema
@@ -100,7 +100,7 @@ def read_schema(format: str, schema: str, option: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise UsageError(f"{option}: {file} is no text") from None
+        raise UsageError(f"{option}: {file} is not text") from None
 
 
 def typing_by_registry(

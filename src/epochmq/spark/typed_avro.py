@@ -93,7 +93,7 @@ class _SchemasByNumber:
             return fastavro.parse_schema(json.loads(text))
         except Exception as error:  # many kinds of errors, all because of the schema
             raise Unparsable(
-                f"schema {number} of the registry is no Avro schema: {error}"
+                f"schema {number} of the registry is not an Avro schema: {error}"
             ) from None
 
 
@@ -101,7 +101,7 @@ def _record(text: str) -> Any:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the Avro schema is no JSON: {error}") from None
+        raise UsageError(f"the Avro schema is not JSON: {error}") from None
     if not isinstance(found, dict) or found.get("type") != "record" or not found.get("fields"):
         raise UsageError("the Avro schema must be a record with fields")
     fastavro = need("fastavro", "typed")

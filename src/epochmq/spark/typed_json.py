@@ -35,7 +35,7 @@ def fields(typing: Typing) -> list[Any]:
         column = _COLUMN.fullmatch(part.strip())
         if column is None or column[2] not in known:
             raise UsageError(
-                f"'{part.strip()}' is no column: write NAME TYPE, with {', '.join(known)}"
+                f"'{part.strip()}' is not a column: write NAME TYPE, with {', '.join(known)}"
             )
         found.append(pa.field(column[1], known[column[2]]))
     names = [each.name for each in found]
@@ -89,7 +89,7 @@ def columns_of_json_schema(text: str) -> str:
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the JSON Schema is no JSON: {error}") from None
+        raise UsageError(f"the JSON Schema is not JSON: {error}") from None
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict) or not properties:
         raise UsageError("the JSON Schema has no properties, so it gives no columns")

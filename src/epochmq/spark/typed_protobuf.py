@@ -52,7 +52,8 @@ def _message_class(typing: Typing) -> Any:
         raise UsageError(f"the descriptor set cannot be used: {error}") from None
     except need("google.protobuf.message", "typed").DecodeError:
         raise UsageError(
-            "the file is no descriptor set: protoc --include_imports --descriptor_set_out makes one"
+            "the file is not a descriptor set: make one by"
+            " protoc --include_imports --descriptor_set_out"
         ) from None
     try:
         return factory.GetMessageClass(pool.FindMessageTypeByName(typing.message))

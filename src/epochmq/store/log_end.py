@@ -50,7 +50,7 @@ class CutTail:
 
 
 def end_log(disk: Disk, log: CommitLog, end: int, *, must_keep: bool = False) -> CutTail:
-    """Cut the log to `end` durably, in recovery: the bytes from `end` on are no valid record.
+    """Cut the log to `end` durably, in recovery: the bytes from `end` on are not a valid record.
 
     With `must_keep`, raises `DiskFull` if there is no space to keep the cut bytes. Returns what was
     cut.

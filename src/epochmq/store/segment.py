@@ -40,7 +40,9 @@ class Segment:
         """Open an existing file; raise `StoreDamaged` if its name or size is not as expected."""
         path = f"{folder}/{name}"
         if len(name) != 20 or not name.isdecimal():
-            raise StoreDamaged(f"{path} is no commit log file (20 digits expected); move it away")
+            raise StoreDamaged(
+                f"{path} is not a commit log file (20 digits expected); move it away"
+            )
         found = disk.size(path)
         if found != size:
             raise StoreDamaged(

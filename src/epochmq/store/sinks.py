@@ -292,7 +292,7 @@ class SinkMemory:
         covered, crc = content.get("covered"), content.get("crc")
         rows = msgspec.convert(content.get("sinks"), list[_SnapshotRow])
         if not isinstance(covered, int) or covered < 0:
-            raise ValueError("covered is no log offset")
+            raise ValueError("covered is not a log offset")
         known = None, crc32(b"%d" % covered)  # older versions wrote no coveredCrc
         if crc != crc32(msgspec.json.encode(rows)) or content.get("coveredCrc") not in known:
             raise ValueError("the checksum is wrong")

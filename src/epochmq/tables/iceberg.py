@@ -272,7 +272,7 @@ def check_name(name: str) -> str:
     """Return `name`; raises `UsageError` unless it has the form "namespace.table"."""
     parts = name.split(".")
     if len(parts) < 2 or not all(part.replace("_", "a").isalnum() for part in parts):
-        raise UsageError(f"'{name}' is no name of an Iceberg table: write namespace.table")
+        raise UsageError(f"'{name}' is not a name of an Iceberg table: write namespace.table")
     return name
 
 

@@ -213,7 +213,7 @@ def open_keyed(
     found = "iceberg" if catalog or IcebergArchive.is_at(Storage(uri)) else None
     kind = format or found or "delta"
     if kind not in FORMATS:
-        raise UsageError(f"'{kind}' is no format of tables by key: use {', '.join(FORMATS)}")
+        raise UsageError(f"'{kind}' is not a format of tables by key: use {', '.join(FORMATS)}")
     if kind == "iceberg":
         return IcebergKeyed(uri, schema, name=name, catalog=catalog)
     if found == "iceberg":

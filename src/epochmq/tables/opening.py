@@ -53,7 +53,7 @@ def open_table(
     the table cannot be opened because its metadata has changed.
     """
     if format is not None and format not in FORMATS:
-        raise UsageError(f"'{format}' is no format: use {', '.join(FORMATS)}")
+        raise UsageError(f"'{format}' is not a format: use {', '.join(FORMATS)}")
     with opening_errors(uri, catalog), clear_errors(uri):
         found = "iceberg" if catalog else format_at(uri)
         if format and found and format != found:

@@ -94,7 +94,9 @@ class Manifest:
         try:
             found = dict(json.loads(text))
         except (ValueError, TypeError):
-            raise StoreDamaged(f"{self._url(version)} is damaged: it is no JSON object") from None
+            raise StoreDamaged(
+                f"{self._url(version)} is damaged: it is not a JSON object"
+            ) from None
         is_sealed = SEAL in found or found.keys() - FIELDS
         if is_sealed and text != sealed({key: found[key] for key in found if key != SEAL}):
             raise StoreDamaged(

@@ -37,7 +37,7 @@ _WORDS: dict[str, tuple[str, Any]] = {
 }
 
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
-"""The errors of msgspec for a text that is no standard JSON, or has not the right type."""
+"""The errors of msgspec for a text that is not standard JSON, or has not the right type."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -81,7 +81,7 @@ def standardize(text: str) -> str:
     parts = '"'.join(_BARE_KEY.split(rest)).split(_MARK)
     if controls := _CONTROL.findall("".join(texts)):
         if any(f"\\{each}" in text for each in set(controls)):
-            return text  # a backslash before a raw control character is no valid escape
+            return text  # a backslash before a raw control character is not a valid escape
         texts = [each.translate(_CONTROLS_ESCAPED) for each in texts]
     result = [""] * (len(parts) + len(texts))
     result[::2], result[1::2] = parts, texts

@@ -203,7 +203,7 @@ async def test_a_dead_letter_is_sent_once_although_clicked_often(
         ({"group": DEAD, "place": "broker-a:0:0", "to": "elsewhere"}, "retry or origin"),
         ({"group": DEAD, "place": "broker-a:0:0"}, "'to' must be a text"),
         ({"group": 7, "place": "x", "to": "retry"}, "'group' must be a text"),
-        ([], "no JSON object"),
+        ([], "not a JSON object"),
     ],
 )
 async def test_a_letter_that_cannot_be_sent(
@@ -219,7 +219,7 @@ async def test_a_group_is_moved(browser: Browser, world: World) -> None:
     assert (await browser.get("group", group=OFFLINE))["lag"] == 0
     await browser.post("reset", {**body, "to": "1"})
     assert (await browser.get("group", group=OFFLINE))["lag"] > 0
-    assert "no position" in (await browser.post("reset", {**body, "to": "soon"}, 400))["error"]
+    assert "not a position" in (await browser.post("reset", {**body, "to": "soon"}, 400))["error"]
     first, *_ = await browser.get("actions")
     assert first["result"].startswith("failed: ")
 

@@ -128,7 +128,7 @@ def test_a_second_dashboard_is_told_why_it_does_not_start(shell: Shell, world: W
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--set", "clusters=x"), "is no cluster"),
+        (("--set", "clusters=x"), "is not a cluster"),
         (("--set", "bindAddress=0.0.0.0", "-n", "h:1"), "plain text"),
         (("--set", "clustrs=x=h:1"), "clustrs"),
         (("-n", "nonsense"), "namesrvAddr"),

@@ -24,9 +24,9 @@ def test_one_cluster_is_named_after_its_name_servers() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"clusters": "prod"}, "is no cluster"),
-        ({"clusters": "=h:1"}, "is no cluster"),
-        ({"clusters": "../x=h:1"}, "is no cluster"),
+        ({"clusters": "prod"}, "is not a cluster"),
+        ({"clusters": "=h:1"}, "is not a cluster"),
+        ({"clusters": "../x=h:1"}, "is not a cluster"),
         ({"clusters": "a=h:1;a=h:2"}, "names a twice"),
         ({"clusters": "a=nowhere"}, "clusters"),
         ({"clusters": ";".join(f"c{n}=h:1" for n in range(51))}, "more than 50"),

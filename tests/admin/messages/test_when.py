@@ -25,7 +25,7 @@ def test_delays(text: str, wanted: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("text", ["19", "", "-1", "1.5s", "soon", "1h 30m", "9" * 13 + "s"])
 def test_what_is_no_delay(text: str) -> None:
-    with pytest.raises(UsageError, match="is no delay"):
+    with pytest.raises(UsageError, match="is not a delay"):
         delay(text)
 
 
@@ -38,5 +38,5 @@ def test_times() -> None:
 
 @pytest.mark.parametrize("text", ["noon", "@", "@-1", "2024-13-01"])
 def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(UsageError, match="is no time"):
+    with pytest.raises(UsageError, match="is not a time"):
         moment(text)

@@ -78,7 +78,7 @@ def test_mistakes_get_a_clear_error(cluster: MiniCluster) -> None:
         (("move-master", "broker-b"), 5, "there is no broker group 'broker-b'"),
         (("move-master", f"broker-a:{master}"), 2, "is the master already"),
         (("move-master", "broker-a:99"), 2, "is not in sync, so it would lose messages; in sync: "),
-        (("move-master", "broker-a:x"), 2, "'broker-a:x' is no broker; write GROUP:ID"),
+        (("move-master", "broker-a:x"), 2, "'broker-a:x' is not a broker; write GROUP:ID"),
         (("forget", "broker-a", "-y"), 2, "give GROUP:ID"),
         (("forget", "broker-a:99", "-y"), 5, "the controllers know no replica broker-a:99"),
     ):

@@ -48,7 +48,7 @@ def test_rules_decide_what_a_user_may_do(secure: World) -> None:
         (("allow", "nobody", "Topic:t", "Pub"), "no user nobody"),
         (("allow", "admin", "t", "Pub"), "must be '*'"),
         (("allow", "admin", "Topic:t", "Fly"), "action 'Fly'"),
-        (("allow", "admin", "Topic:t", "Pub", "--from", "host"), "no IP address"),
+        (("allow", "admin", "Topic:t", "Pub", "--from", "host"), "not an IP address"),
     ],
 )
 def test_wrong_rules(secure: World, args: tuple[str, ...], said: str) -> None:

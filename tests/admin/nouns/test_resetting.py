@@ -76,7 +76,7 @@ def test_other_refusals_are_not_hidden(world: World, monkeypatch: pytest.MonkeyP
 
 
 def test_no_position() -> None:
-    with pytest.raises(UsageError, match=r"^--to 'soon' is no position"):
+    with pytest.raises(UsageError, match=r"^--to 'soon' is not a position"):
         position_of("soon", 0)
 
 

@@ -23,14 +23,14 @@ PLACE = ["pipeline", "archive", "T", "--table"]
         (["pipeline", "archive", "T"], "Missing option '--table'"),
         ([*PLACE, "t", "--format", "orc"], "is not one of 'delta', 'iceberg', 'parquet'"),
         ([*PLACE, "t", "--max-rows", "0"], "0 is not in the range"),
-        ([*PLACE, "t", "--conf", "x"], "'x' is no setting of Spark"),
+        ([*PLACE, "t", "--conf", "x"], "'x' is not a setting of Spark"),
         ([*PLACE, "t", "--columns", "bodi"], "did you mean 'body'"),
         ([*PLACE, "t", "--typed", "json"], "--typed json needs --typed-schema"),
         ([*PLACE, "t", "--typed-prefix", "x"], "need --typed"),
         ([*PLACE, "t", "--typed-registry", "http://h"], "--typed-registry need --typed"),
         ([*PLACE, "t", "--typed", "avro", "--typed-subject", "s"], "need --typed-registry"),
-        ([*PLACE, "t", "--typed", "avro", "--typed-registry", "h"], "no address of a schema"),
-        ([*PLACE, "t", "--typed", "json", "--typed-schema", "n"], "'n' is no column"),
+        ([*PLACE, "t", "--typed", "avro", "--typed-registry", "h"], "not an address of a schema"),
+        ([*PLACE, "t", "--typed", "json", "--typed-schema", "n"], "'n' is not a column"),
         ([*PLACE, "t", "--typed", "avro", "--typed-schema", "@none"], "none cannot be read"),
         (["pipeline", "archive", "T", "T", "--table", "t"], "a topic is named twice"),
         (["pipeline", "archive", "a b", "--table", "t"], "forbidden character"),
@@ -62,7 +62,7 @@ def test_schemas_of_bodies(tmp_path: Path) -> None:
     file = f"@{tmp_path}/s"
     packed = base64.b64encode(b"\xff\x00").decode()
     assert typing_of("protobuf", file, "a.B", "") == Typing("protobuf", packed, "a.B")
-    with pytest.raises(UsageError, match="is no text"):
+    with pytest.raises(UsageError, match="is not text"):
         typing_of("avro", file, "", "")
     with pytest.raises(UsageError, match="needs --typed-message"):
         typing_of("protobuf", file, "", "")

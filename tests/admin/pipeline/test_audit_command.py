@@ -69,7 +69,7 @@ def test_a_dry_run_reads_no_blocks(stores: list[str]) -> None:
     [
         ((), 2, "name a broker group"),
         (("broker-a", "--store=x"), 2, "name a broker group"),
-        (("a b",), 2, "is no name of a broker group"),
+        (("a b",), 2, "is not a name of a broker group"),
         (("broker-a", "--spark"), 2, "--spark is for --store"),
         (("--store=/nowhere", "--store=/nowhere/else"), 5, "there is no directory /nowhere"),
         (("--store=a=", "--store=b=x"), 2, "needs a directory"),

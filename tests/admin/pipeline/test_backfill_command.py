@@ -21,7 +21,7 @@ def run(*args: str) -> Ran:
         ((), 2, "Missing argument 'TABLE'"),
         (("/lake", "--to", "/"), 2, "is there already"),
         (("/lake", "--limit", "0"), 2, "Invalid value for '--limit'"),
-        (("/lake", "--master", "here"), 2, "is no master of Spark"),
+        (("/lake", "--master", "here"), 2, "is not a master of Spark"),
     ],
 )
 def test_bad_arguments(

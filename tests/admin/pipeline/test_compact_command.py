@@ -20,9 +20,9 @@ def run(*args: str) -> Ran:
     [
         (("t",), 2, "Missing argument 'DIRECTORY'"),
         (("a b", "out"), 2, "forbidden character"),
-        (("t", "out", "--key", "colour"), 2, "is no key"),
+        (("t", "out", "--key", "colour"), 2, "is not a key"),
         (("t", "out", "--format", "csv"), 2, "Invalid value for '--format'"),
-        (("t", "out", "--master", "here"), 2, "is no master of Spark"),
+        (("t", "out", "--master", "here"), 2, "is not a master of Spark"),
     ],
 )
 def test_bad_arguments(

@@ -51,7 +51,7 @@ def test_letters_are_sent_once(letters: World, tmp_path: Path) -> None:
         (("nobody",), 5, "has no dead letters"),
         (("a b",), 2, "forbidden character"),
         (("cli", "--by", "colour"), 2, "has no 'colour'"),
-        (("cli", "--where", "tags"), 2, "is no condition"),
+        (("cli", "--where", "tags"), 2, "is not a condition"),
         (("cli", "--redrive", "retry"), 2, "needs a ledger"),
         (("cli", "--redrive", "a b", "--ledger", "x"), 2, "forbidden character"),
     ],

@@ -58,7 +58,7 @@ def test_progress_without_a_terminal_is_a_line_from_time_to_time(
 
 
 def test_bad_settings() -> None:
-    with pytest.raises(UsageError, match="is no setting of Spark"):
+    with pytest.raises(UsageError, match="is not a setting of Spark"):
         parse(("x",))
 
 

@@ -23,7 +23,7 @@ def run(*args: str) -> Ran:
         (("a b", "--trace"), 2, "forbidden character"),
         (("t", "--sent", "none"), 5, "there is no file none"),
         (("t", "--trace", "--group", "a b"), 2, "forbidden character"),
-        (("t", "--trace", "--late", "soon"), 2, "it is no duration"),
+        (("t", "--trace", "--late", "soon"), 2, "it is not a duration"),
         (("t", "--trace", "--since", "5", "--until", "4"), 2, "not behind"),
     ],
 )

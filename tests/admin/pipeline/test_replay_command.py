@@ -20,12 +20,12 @@ def run(*args: str) -> Ran:
     [
         ((), 2, "Missing argument 'TABLE'"),
         (("/lake", "a b"), 2, "forbidden character"),
-        (("/lake", "t", "--offsets", "x"), 2, "is no range: write broker-a:0=100..200"),
+        (("/lake", "t", "--offsets", "x"), 2, "is not a range: write broker-a:0=100..200"),
         (("/lake", "t", "--since", "5", "--until", "4"), 2, "not behind"),
         (("/lake", "t", "--rate", "-1"), 2, "Invalid value for '--rate'"),
         (("/lake", "t", "--since", "noon"), 2, "neither ms since 1970 nor a time"),
-        (("/lake", "t", "--conf", "x"), 2, "is no setting of Spark"),
-        (("/lake", "t", "--master", "here"), 2, "is no master of Spark"),
+        (("/lake", "t", "--conf", "x"), 2, "is not a setting of Spark"),
+        (("/lake", "t", "--master", "here"), 2, "is not a master of Spark"),
     ],
 )
 def test_bad_arguments(

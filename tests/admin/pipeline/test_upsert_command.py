@@ -49,7 +49,7 @@ def test_the_latest_of_each_key(world: World, tmp_path: Path, format: str) -> No
     ("arguments", "said"),
     [
         (["T"], "Missing option '--table'"),
-        (["T", "--table", "t", "--key", "name"], "'name' is no key"),
+        (["T", "--table", "t", "--key", "name"], "'name' is not a key"),
         (["a b", "--table", "t"], "forbidden character"),
         (["T", "--table", "t", "--format", "parquet"], "is not one of 'delta', 'iceberg'"),
     ],

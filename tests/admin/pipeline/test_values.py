@@ -31,7 +31,7 @@ def test_forms(args: list[str], says: str) -> None:
     [
         (["--at", "yesterday"], "neither ms since 1970 nor a time"),
         (["--at", "2023-11-14T22:13:20"], "it has no zone"),
-        (["--within", "long"], "it is no duration"),
+        (["--within", "long"], "it is not a duration"),
     ],
 )
 def test_mistakes(args: list[str], says: str) -> None:

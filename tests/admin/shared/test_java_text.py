@@ -40,7 +40,7 @@ def test_times() -> None:
     assert parse_time("-1", 5) == -1
     assert parse_time("1714564800000", 5) == 1714564800000
     for wrong in ("", "yesterday", "2024-05-01", "2024-13-01#00:00:00:000"):
-        with pytest.raises(UsageError, match="is no time"):
+        with pytest.raises(UsageError, match="is not a time"):
             parse_time(wrong, 5)
 
 

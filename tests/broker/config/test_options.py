@@ -169,7 +169,7 @@ def test_change() -> None:
     [
         (
             {"bindAddress": "no.such.host"},
-            "option 'bindAddress' is no IP address but 'no.such.host'",
+            "option 'bindAddress' is not an IP address but 'no.such.host'",
         ),
         ({"brokerIP1": "no.such.host"}, "option 'brokerIP1' must be an IP address, not 'no.such"),
     ],

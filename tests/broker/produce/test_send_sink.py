@@ -288,7 +288,7 @@ def test_the_native_code_takes_a_run_that_is_new(
     assert (again["queueId"], again["queueOffset"]) == ("0", "11")
     for strange in (rows(20, 22), rows(31, 30)):
         assert repeats(client.ask(strange)) == 0
-    assert took[5:] == [False, False], "these are no runs"
+    assert took[5:] == [False, False], "these are not runs"
     assert repeats(client.ask(numbered(20, 3))) == 2
     harness.store.sync()
     harness.store.forget_confirmed_sinks()

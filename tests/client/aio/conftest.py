@@ -53,7 +53,7 @@ def java_cluster() -> Iterator[Cluster]:
     """RocketMQ's own. One process plays all files that want it (tests/conftest.py), and stops it
     when it leaves this folder: a Java broker that does nothing takes a third of a core.
 
-    Without `__init__.py` the folder is no package, and the broker runs to the end of the session.
+    Without `__init__.py` the folder is not a package, and the broker runs until the session ends.
     """
     try:
         peer = JavaCluster()

@@ -88,7 +88,7 @@ def test_a_master_that_registers_again_does_not_go_on_under_its_old_epoch() -> N
 
 
 def test_a_new_process_waits_while_the_one_before_may_hold_a_lease() -> None:
-    """A closed connection is no death: the process may be cut off, and acknowledge."""
+    """A closed connection is not a death: the process may be cut off, and acknowledge."""
     world = World()
     found = brokers(world)
     found[0].beat()

@@ -50,7 +50,7 @@ def test_an_empty_log_has_no_bytes(tmp_path: Path) -> None:
 
 
 def test_no_store_and_no_files(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="is no store"):
+    with pytest.raises(NotFound, match="is not a store"):
         StoreReplica("a", str(tmp_path))
     (tmp_path / "commitlog").mkdir()
     with pytest.raises(NotFound, match="no commit log file"):

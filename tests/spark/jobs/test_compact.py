@@ -11,7 +11,7 @@ def test_keys() -> None:
     assert key_property("orderingKey") == "__SHARDINGKEY"
     assert key_property("property:id") == "id"
     for wrong in ("key", "property:", ""):
-        with pytest.raises(UsageError, match="is no key"):
+        with pytest.raises(UsageError, match="is not a key"):
             key_property(wrong)
 
 
@@ -20,5 +20,5 @@ def test_what_cannot_be_compacted() -> None:
         Compact("/out", "t")
     with pytest.raises(UsageError, match="of one topic"):
         Compact("/out", "", "/lake")
-    with pytest.raises(UsageError, match="is no key"):
+    with pytest.raises(UsageError, match="is not a key"):
         Compact("/out", "t", "/lake", key="colour")

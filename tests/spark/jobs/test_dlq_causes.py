@@ -115,7 +115,7 @@ def test_mistakes() -> None:
     for name in ("colour", "property:", "body"):
         with pytest.raises(UsageError, match="has no"):
             check_field(name)
-    with pytest.raises(UsageError, match="is no condition"):
+    with pytest.raises(UsageError, match="is not a condition"):
         parse_where(("tags",))
     with pytest.raises(UsageError, match="not behind"):
         Pick(since=5, until=4)

@@ -62,9 +62,9 @@ def test_files_that_are_no_ledger_of_the_group(tmp_path: Path) -> None:
         open_ledger(tmp_path / "ledger", "h")
     for text in ("hello\n", '{"sent": 1}\n', "[]\n", '{"run": 1}\n'):
         (tmp_path / "other").write_text(text)
-        with pytest.raises(UsageError, match="no ledger"):
+        with pytest.raises(UsageError, match="not a ledger"):
             open_ledger(tmp_path / "other", "g")
-        with pytest.raises(UsageError, match="no ledger"):
+        with pytest.raises(UsageError, match="not a ledger"):
             read_ledger(tmp_path / "other", "g")
     with pytest.raises(EnvironmentFault, match="cannot use"):
         open_ledger(tmp_path, "g")

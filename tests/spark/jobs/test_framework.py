@@ -38,7 +38,7 @@ def test_masters(given: str, used: str) -> None:
 
 @pytest.mark.parametrize("given", ["", "here", "http://x", "local[", "spark://"])
 def test_bad_masters(given: str) -> None:
-    with pytest.raises(UsageError, match="is no master of Spark"):
+    with pytest.raises(UsageError, match="is not a master of Spark"):
         master_url(given)
 
 

@@ -69,7 +69,7 @@ def test_another_replay_is_not_gone_on_with(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"is finished \(40 messages\)"):
         load_state(path, WHAT)
     path.write_text("{}")
-    with pytest.raises(UsageError, match="is no state of a replay"):
+    with pytest.raises(UsageError, match="is not a state of a replay"):
         load_state(path, WHAT)
 
 
@@ -79,14 +79,14 @@ def test_ranges_of_offsets() -> None:
         "b:1": (0, 1),
     }
     for text in ("broker-a=1..2", "broker-a:0=1-2", "broker-a:0=..2", "x", "broker-a:0=-1..2"):
-        with pytest.raises(UsageError, match="is no range"):
+        with pytest.raises(UsageError, match="is not a range"):
             parse_offsets((text,))
 
 
 def test_filters_that_leave_nothing() -> None:
     with pytest.raises(UsageError, match="not behind"):
         ReplayFilters(since=5, until=5)
-    with pytest.raises(UsageError, match="are no range"):
+    with pytest.raises(UsageError, match="are not a range"):
         ReplayFilters(offsets={"b:0": (3, 3)})
 
 

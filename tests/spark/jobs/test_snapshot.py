@@ -61,10 +61,10 @@ def test_readers_of_the_previous_snapshot_may_go_on(tmp_path: Path) -> None:
 
 
 def test_places_that_are_no_snapshot(tmp_path: Path) -> None:
-    for uri, says in ((" ", "is no directory"), ("s3://b/x", "is no directory")):
+    for uri, says in ((" ", "is not a directory"), ("s3://b/x", "is not a directory")):
         with pytest.raises(UsageError, match=says):
             SnapshotTarget(uri)
-    with pytest.raises(UsageError, match="is no format"):
+    with pytest.raises(UsageError, match="is not a format"):
         SnapshotTarget(str(tmp_path), "csv")
     with pytest.raises(NotFound, match="there is no snapshot"):
         snapshot_files(str(tmp_path))
@@ -75,5 +75,5 @@ def test_places_that_are_no_snapshot(tmp_path: Path) -> None:
         SnapshotTarget(str(tmp_path))
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "_current.json").write_text("?")
-    with pytest.raises(UsageError, match="is no snapshot's"):
+    with pytest.raises(UsageError, match="is not a snapshot's"):
         snapshot_files(str(tmp_path / "t"))

@@ -150,7 +150,7 @@ def test_a_table_of_something_else_is_refused(tmp_path: Path, format: str) -> No
     other = UpsertOptions("", "T", str(tmp_path / "t"), format, key="orderingKey")
     with pytest.raises(UsageError, match="has T by keys, not T by orderingKey"):
         upsert(other, FakeCluster(made))
-    with pytest.raises(UsageError, match="is no key"):
+    with pytest.raises(UsageError, match="is not a key"):
         UpsertOptions("", "T", "t", key="name")
     with pytest.raises(UsageError, match="cannot be read"):
         UpsertState.from_json("{")

@@ -82,7 +82,7 @@ def test_old_files_go() -> None:
 def test_what_is_not_its_own_is_damage() -> None:
     disk = SimDisk()
     filled(disk, 7)
-    with pytest.raises(TimerDamaged, match="is no file of the timer log"):
+    with pytest.raises(TimerDamaged, match="is not a file of the timer log"):
         TimerLog(disk, BYTES - 1).open(0)
     disk.open(f"{FOLDER}/{0:020d}").truncate(BYTES - 1)
     with pytest.raises(TimerDamaged, match=f"has not {BYTES} bytes"):

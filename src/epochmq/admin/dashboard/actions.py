@@ -71,7 +71,7 @@ class Actions:
             NotFound: there is no such letter.
         """
         if target not in (RETRY, ORIGIN):
-            raise UsageError(f"'{target}' is no target of a dead letter; it is retry or origin")
+            raise UsageError(f"'{target}' is not a target of a dead letter; it is retry or origin")
         ledger = self.ledger(client.name, group)
         what = f"resend dead letter {place} of {group} to {target}"
         return await self._on_record(
@@ -89,7 +89,7 @@ class Actions:
             to: a position, as for `epochmq group reset-offset --to`.
 
         Raises:
-            UsageError: `to` is no position, or the dashboard is read-only.
+            UsageError: `to` is not a position, or the dashboard is read-only.
             NotFound: the topic or the group does not exist.
         """
         what = f"reset group {group} in topic {topic} to {to}"

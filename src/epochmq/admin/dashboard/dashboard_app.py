@@ -443,9 +443,9 @@ async def _json_of(request: Request) -> dict[str, object]:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
-        raise UsageError("the body is no JSON") from None
+        raise UsageError("the body is not JSON") from None
     if not isinstance(found, dict):
-        raise UsageError("the body is no JSON object")
+        raise UsageError("the body is not a JSON object")
     return found
 
 

@@ -90,7 +90,7 @@ class DashboardOptions(ServerLogOptions):
             addresses = [each.strip() for each in servers.split(",") if each.strip()]
             if not name or not name.replace("-", "").replace("_", "").isalnum() or not addresses:
                 problems.append(
-                    f"option 'clusters': {text!r} is no cluster; write NAME=HOST:PORT, as"
+                    f"option 'clusters': {text!r} is not a cluster; write NAME=HOST:PORT, as"
                     " prod=10.0.0.1:9876; names have letters, digits, - and _"
                 )
                 continue

@@ -54,7 +54,7 @@ def parse(text: str, now_wall_ms: int) -> StartPosition:
         return StartPosition(PositionKind.TIME, int(moment.timestamp() * 1_000))
     except (ValueError, OverflowError, OSError):
         raise UsageError(
-            f"--from '{text}' is no position; write first, last, an offset (100), a number from"
+            f"--from '{text}' is not a position; write first, last, an offset (100), a number from"
             " the end (-10), how long ago (15m), or a time (2024-05-01T12:00, @1714564800000)"
         ) from None
 

@@ -84,7 +84,7 @@ def delay(text: str) -> tuple[int, int]:
     if _WHOLE.fullmatch(text):
         return 0, sum(int(number) * _UNIT_MS[unit] for number, unit in _PART.findall(text))
     raise UsageError(
-        f"'{text}' is no delay; write a duration (1500ms, 90s, 1h30m) or a level from 0 to"
+        f"'{text}' is not a delay; write a duration (1500ms, 90s, 1h30m) or a level from 0 to"
         f" {LEVEL_MAX}"
     )
 
@@ -100,5 +100,5 @@ def moment(text: str) -> int:
         return int(datetime.datetime.fromisoformat(text).timestamp() * 1_000)
     except (ValueError, OverflowError, OSError):
         raise UsageError(
-            f"'{text}' is no time; write 2024-05-01T12:00, or @ and milliseconds since 1970"
+            f"'{text}' is not a time; write 2024-05-01T12:00, or @ and milliseconds since 1970"
         ) from None

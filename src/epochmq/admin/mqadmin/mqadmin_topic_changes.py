@@ -121,7 +121,9 @@ def parse_attributes(text: str) -> dict[str, str]:
         if key in changes:
             raise UsageError(f"the attribute {key[1:]} stands twice in '{text}'")
         if not (key[:1] == "+" and value) and not (key[:1] == "-" and not equals):
-            raise UsageError(f"'{part}' is no change of an attribute; write +name=value or -name")
+            raise UsageError(
+                f"'{part}' is not a change of an attribute; write +name=value or -name"
+            )
         changes[key] = value
     return changes
 

@@ -98,7 +98,7 @@ async def set_config(
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key:
-            raise UsageError(f"'{setting}' is no setting; write KEY=VALUE")
+            raise UsageError(f"'{setting}' is not a setting; write KEY=VALUE")
         changes[key] = value
     rows: list[Row] = []
     for name, address in (await targets(admin, broker, cluster)).items():
@@ -205,7 +205,9 @@ def replica_of(text: str) -> tuple[str, int | None]:
     if not colon:
         return text, None
     if not name or not number.isdecimal():
-        raise UsageError(f"'{text}' is no broker; write GROUP:ID, as `epochmq cluster show` does")
+        raise UsageError(
+            f"'{text}' is not a broker; write GROUP:ID, as `epochmq cluster show` does"
+        )
     return name, int(number)
 
 

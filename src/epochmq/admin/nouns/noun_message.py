@@ -156,7 +156,7 @@ def _time(text: str, now_wall_ms: int) -> int:
 
     position = parse(text, now_wall_ms)
     if position.kind is not PositionKind.TIME:
-        raise UsageError(f"'{text}' is no time; write 15m, 2024-05-01T12:00 or @1714564800000")
+        raise UsageError(f"'{text}' is not a time; write 15m, 2024-05-01T12:00 or @1714564800000")
     return position.value
 
 
@@ -198,7 +198,7 @@ async def _queue(admin: "Admin", text: str) -> "MessageQueue":
     place, _, number = text.rpartition(":")
     topic, _, broker = place.partition("@")
     if not topic or not number.isdigit():
-        raise UsageError(f"'{text}' is no queue; write TOPIC:QUEUE or TOPIC@BROKER:QUEUE")
+        raise UsageError(f"'{text}' is not a queue; write TOPIC:QUEUE or TOPIC@BROKER:QUEUE")
     route = await route_of(admin, topic)
     brokers = {data.broker_name: data for data in route.queue_datas}
     if not broker and len(brokers) > 1:
@@ -249,4 +249,4 @@ def print_detail(output: str, row: Row) -> None:
     if "body" in row:
         click.echo(harmless(str(row["body"])))
     else:
-        note("the body is no text; -o json has it in base64")
+        note("the body is not text; -o json has it in base64")

@@ -22,7 +22,7 @@ def make_files(directory: Path, name: str, hosts: tuple[str, ...], days: int) ->
     from epochmq.runtime.clock import RealClock
 
     if not name or not all(part.isalnum() for part in name.replace(".", "-").split("-")):
-        raise UsageError(f"'{name}' is no name of files; use letters, digits, '-' and '.'")
+        raise UsageError(f"'{name}' is not a name of files; use letters, digits, '-' and '.'")
     if name == AUTHORITY:
         raise UsageError(f"'{AUTHORITY}' is the name of the authority; choose another --name")
     for file in (f"{name}.pem", f"{name}.key"):

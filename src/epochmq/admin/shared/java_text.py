@@ -85,7 +85,7 @@ def parse_time(text: str, now_wall_ms: int) -> int:
         return round(datetime.datetime.strptime(text, _TIME_FORM).timestamp() * 1000)
     except ValueError:
         raise UsageError(
-            f"{text!r} is no time; write now, milliseconds since 1970, or"
+            f"{text!r} is not a time; write now, milliseconds since 1970, or"
             " 2024-05-01#12:00:00:000 in local time"
         ) from None
 

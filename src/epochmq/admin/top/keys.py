@@ -31,7 +31,7 @@ class KeyPresses:
 def key_presses() -> Iterator[KeyPresses]:
     """Read keys while the block runs, then restore the terminal.
 
-    Where standard input is no terminal, no key is ever pressed.
+    Where standard input is not a terminal, no key is ever pressed.
     """
     import termios
     import tty

@@ -30,7 +30,7 @@ def command(namesrv: str, controllers: str, interval: float, once: bool, output:
 
     IN/S and OUT/S are messages per second of the last 10 s. Keys: q quits, p pauses, h hides the
     help.
-    Where standard output is no terminal, and with -o json, changes are printed as they happen.
+    Where standard output is not a terminal, and with -o json, changes are printed as they happen.
     """
     from epochmq.admin.shared.asking import ask
     from epochmq.admin.top.look import Looker

@@ -309,7 +309,7 @@ def _check_ip1(options: BrokerOptions, ip1: str) -> None:
             problem = f"option 'brokerIP1' must be an IP address, not '{ip1}'"
         else:
             problem = (
-                f"option 'bindAddress' is no IP address but '{ip1}': set it to one, or set"
+                f"option 'bindAddress' is not an IP address but '{ip1}': set it to one, or set"
                 " brokerIP1 to the IP address that clients are to use"
             )
         raise ConfigError([problem]) from None

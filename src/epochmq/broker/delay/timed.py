@@ -48,7 +48,7 @@ _ROOM_BYTES = 128
 def deliver_wall(properties: Mapping[str, str], wall: int) -> int | None:
     """Return the requested deliver time (wall ms); relative times count from `wall`.
 
-    None if the message is not timed. Raises `ValueError` if the value is no Java long.
+    None if the message is not timed. Raises `ValueError` if the value is not a Java long.
     """
     for name, unit in ((TIMER_DELAY_SEC, 1000), (TIMER_DELAY_MS, 1)):
         if name in properties:
@@ -60,7 +60,9 @@ def deliver_wall(properties: Mapping[str, str], wall: int) -> int | None:
 def _long(text: str) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if len(text) > _NUMBER_LENGTH_MAX or not digits.isascii() or not digits.isdecimal():
-        raise ValueError(f"{text[:_NUMBER_LENGTH_MAX]!r} is no number of milliseconds or seconds")
+        raise ValueError(
+            f"{text[:_NUMBER_LENGTH_MAX]!r} is not a number of milliseconds or seconds"
+        )
     if abs(int(text)) > LONG_MAX:
         raise ValueError(f"{text} is too large")
     return int(text)

@@ -251,7 +251,7 @@ def another_holds(
     """Return whether, in strict mode, another client than the consumer that asks owns the queue.
 
     A consumer that was away for longer than its lock lives may find another owner; its late commit
-    would move the owner's progress back (INV-31). A client that is no member of the group may
+    would move the owner's progress back (INV-31). A client that is not a member of the group may
     commit.
     """
     if not node.options.lock_in_strict_mode:

@@ -206,7 +206,7 @@ def _draft(topic: str, queue_id: int, wall: int, tag: str, body: bytes, uniq: st
 
 
 def read(raw: memoryview, own_name: str) -> CheckPoint | PopAckRecord | None:
-    """Decode a record of the revive topic; None if it is no valid check point or acknowledgement.
+    """Decode a record of the revive topic; None if it is neither check point nor acknowledgement.
 
     A record without a broker name, as 5.0 wrote, belongs to the broker `own_name`.
     """

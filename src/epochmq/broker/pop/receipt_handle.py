@@ -40,7 +40,8 @@ def parse_handle(text: str) -> ReceiptHandle:
     found = _FORM.fullmatch(text) if len(text) <= LENGTH_MAX else None
     if found is None:
         raise Refused(
-            ResponseCode.MESSAGE_ILLEGAL, "the extraInfo is no receipt handle that a pop gives out"
+            ResponseCode.MESSAGE_ILLEGAL,
+            "the extraInfo is not a receipt handle that a pop gives out",
         )
     start, pop_time, invisible, revive, mark, broker, queue, offset = found.groups()
     return ReceiptHandle(

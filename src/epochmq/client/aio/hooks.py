@@ -142,14 +142,14 @@ class Hooks:
     """The hooks of one client.
 
     Raises:
-        UsageError: one of them is no `ClientHook`.
+        UsageError: one of them is not a `ClientHook`.
     """
 
     def __init__(self, hooks: Iterable[ClientHook]) -> None:
         self._hooks = tuple(hooks)
         for hook in self._hooks:
             if not isinstance(hook, ClientHook):
-                raise UsageError(f"{hook!r} is no hook; it must be a ClientHook")
+                raise UsageError(f"{hook!r} is not a hook; it must be a ClientHook")
         self._opened: list[ClientHook] = []
 
     def __bool__(self) -> bool:

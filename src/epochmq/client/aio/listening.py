@@ -44,8 +44,8 @@ class UserListener:
             raise UsageError("set a listener with on_message before start")
 
     async def call(self, messages: Sequence[StoredMessage]) -> ConsumeResult:
-        """Call the listener. None counts as SUCCESS; a value that is no `ConsumeResult` counts as
-        LATER.
+        """Call the listener. None counts as SUCCESS; a value that is not a `ConsumeResult`
+        counts as LATER.
         """
         if not self.hooks:
             return await self._call(messages)

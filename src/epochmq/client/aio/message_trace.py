@@ -54,7 +54,7 @@ class MessageTrace(ClientHook):
         topic: the topic of the traces.
 
     Raises:
-        UsageError: `topic` is no text.
+        UsageError: `topic` is not text.
         Refused: `topic` is not a valid name (1).
     """
 

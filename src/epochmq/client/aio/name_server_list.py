@@ -38,7 +38,7 @@ def parse_addresses(text: str) -> list[str]:
     for address in addresses:
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise UsageError(f"{address!r} is no name server address; {EXAMPLE}")
+            raise UsageError(f"{address!r} is not a name server address; {EXAMPLE}")
     if not addresses:
         raise UsageError(f"no name server is given; {EXAMPLE}")
     return addresses
@@ -143,7 +143,7 @@ def _check_url(url: str) -> None:
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(
-            f"{url!r} is no URL of an address server; write http://host:port/path, or host:port"
+            f"{url!r} is not a URL of an address server; write http://host:port/path, or host:port"
             " of a name server"
         )
 

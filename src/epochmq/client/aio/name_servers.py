@@ -89,7 +89,7 @@ class NameServers:
             if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise Refused(
                     answer.code,
-                    f"{address} does not serve request {command.code}: it is no name server"
+                    f"{address} does not serve request {command.code}: it is not a name server"
                     " (a broker?), or an old one; give a name server's address",
                 )
             return answer

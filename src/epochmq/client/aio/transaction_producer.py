@@ -376,7 +376,7 @@ class TransactionProducer(Producer):
 
         Both copies have the same id, so `check` could not distinguish them, and the message would
         be delivered twice. A half message that an acting master handed over to another broker
-        (RIP-32) is no copy; only an acting master of EpochMQ marks it so (`HALF_OF`).
+        (RIP-32) is not a copy; only an acting master of EpochMQ marks it so (`HALF_OF`).
         """
         ours = self._halves.get(message.msg_id)
         home, _, origin = message.properties.get(names.HALF_OF, "").rpartition("@")

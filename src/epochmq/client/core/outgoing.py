@@ -122,7 +122,7 @@ def prepare_batch(messages: Sequence[Message], uniq_id: str) -> Outgoing:
 
 
 def body_bytes(message: object) -> int:
-    """Return the size of the body in bytes. Raises `UsageError` if it is no message or
+    """Return the size of the body in bytes. Raises `UsageError` if it is not a message or
     has no body.
     """
     if not isinstance(message, Message):

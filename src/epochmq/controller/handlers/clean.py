@@ -73,11 +73,11 @@ def _read(core: ControllerCore, call: ControllerCall) -> tuple[BrokerGroup, tupl
 def _by_addr(group: BrokerGroup, address: str) -> int:
     replica = group.by_addr(address)
     if replica is None:
-        raise Refused(_INVALID, f"{address} is no replica of group {group.name}")
+        raise Refused(_INVALID, f"{address} is not a replica of group {group.name}")
     return replica.id
 
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise Refused(_INVALID, f"'{text[:32]}' is no broker id")
+        raise Refused(_INVALID, f"'{text[:32]}' is not a broker id")
     return int(text)

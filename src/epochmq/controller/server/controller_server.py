@@ -163,7 +163,7 @@ class Controller:
             return HELD
         sender = decode(data).sender
         if sender not in self._links:
-            raise PeerError(f"Raft message of {sender}, which is no other configured controller")
+            raise PeerError(f"Raft message of {sender}, which is not another configured controller")
         if session.id not in self._sessions:
             self._sessions.add(session.id)
             session.on_close.append(self._closed)

@@ -1,10 +1,10 @@
 """Evaluates an SQL92 filter as a tree of closures; no text is executed as code.
 
 Logic has three values: true, false, and None for unknown. Only true selects a message. Properties
-are strings. Compared with a number, a property is read as a number. If it is no number, the whole
-filter is unknown, even inside NOT or OR, because RocketMQ stops evaluating then. There are two
-differences from RocketMQ, in cases where it would stop: an integer literal may be compared with a
-property that has a fraction, or with one beyond 32 bits.
+are strings. Compared with a number, a property is read as a number. If it is not a number, the
+whole filter is unknown, even inside NOT or OR, because RocketMQ stops evaluating then. There are
+two differences from RocketMQ, in cases where it would stop: an integer literal may be compared with
+a property that has a fraction, or with one beyond 32 bits.
 """
 
 import re

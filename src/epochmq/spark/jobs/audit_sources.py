@@ -105,7 +105,7 @@ def live_replicas(
     try:
         check_group(broker_name)
     except Refused:
-        raise UsageError(f"'{broker_name}' is no name of a broker group") from None
+        raise UsageError(f"'{broker_name}' is not a name of a broker group") from None
     context = client_tls(tls or OutgoingTls())
     admin = Admin(name_server, tls=context, credentials=credentials_in(tls))
     loop = LoopThread("epochmq-audit")

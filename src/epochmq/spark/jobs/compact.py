@@ -80,7 +80,7 @@ def key_property(key: str) -> str | None:
         return "__SHARDINGKEY"
     found = _PROPERTY.fullmatch(key)
     if found is None:
-        raise UsageError(f"'{key}' is no key: use keys, orderingKey or property:NAME")
+        raise UsageError(f"'{key}' is not a key: use keys, orderingKey or property:NAME")
     return found[1]
 
 

@@ -179,6 +179,6 @@ def parse_where(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise UsageError(f"'{text}' is no condition: write FIELD=VALUE, as tags=paid")
+            raise UsageError(f"'{text}' is not a condition: write FIELD=VALUE, as tags=paid")
         found.append((check_field(name), value))
     return tuple(found)

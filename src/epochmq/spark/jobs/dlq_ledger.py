@@ -164,7 +164,7 @@ def _add(ledger: Ledger, line: bytes) -> None:
             ledger.run.sent = row["sent"]
             ledger.done[row["place"]] = row["offsetMsgId"]
     except (ValueError, KeyError, TypeError, AssertionError):
-        raise UsageError(f"{ledger.path} is no ledger of re-driven letters") from None
+        raise UsageError(f"{ledger.path} is not a ledger of re-driven letters") from None
     if ledger.run.group != ledger.group:
         raise UsageError(
             f"{ledger.path} is the ledger of group {ledger.run.group}; {ledger.group} needs its own"

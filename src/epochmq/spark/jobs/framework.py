@@ -41,7 +41,7 @@ def parse_conf(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.startswith("spark."):
-            raise UsageError(f"'{pair}' is no setting of Spark: write spark.some.name=value")
+            raise UsageError(f"'{pair}' is not a setting of Spark: write spark.some.name=value")
         found[name] = value
     return found
 
@@ -53,7 +53,7 @@ def master_url(master: str) -> str:
     """
     if _MASTER.fullmatch(master) is None:
         raise UsageError(
-            f"'{master}' is no master of Spark: use local[*], local[N], spark://HOST:PORT"
+            f"'{master}' is not a master of Spark: use local[*], local[N], spark://HOST:PORT"
             " or sc://HOST:PORT"
         )
     found = _LOCAL.fullmatch(master)

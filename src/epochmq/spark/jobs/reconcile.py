@@ -211,7 +211,7 @@ def read_lines(spark: "SparkSession", path: str, ddl: str, needed: tuple[str, ..
     count = bad.count()
     if count:
         raise UsageError(
-            f"{path}: {count} lines lack {', '.join(needed)} or are no JSON objects, as"
+            f"{path}: {count} lines lack {', '.join(needed)} or are not JSON objects, as"
             f" {bad.limit(1).collect()[0]['value'][:120]!r}"
         )
     return rows.select("row.*")

@@ -52,7 +52,7 @@ class ReplayFilters:
             raise UsageError("the time to end at is not behind the one to begin at")
         for queue, (low, high) in self.offsets.items():
             if not 0 <= low < high:
-                raise UsageError(f"{queue}: offsets {low} to {high} are no range")
+                raise UsageError(f"{queue}: offsets {low} to {high} are not a range")
 
 
 def parse_offsets(texts: tuple[str, ...]) -> dict[str, tuple[int, int]]:
@@ -63,7 +63,7 @@ def parse_offsets(texts: tuple[str, ...]) -> dict[str, tuple[int, int]]:
         low, dots, high = pair.partition("..")
         name, _, number = queue.rpartition(":")
         if not (name and number.isdecimal() and dots and low.isdecimal() and high.isdecimal()):
-            raise UsageError(f"'{text}' is no range: write broker-a:0=100..200")
+            raise UsageError(f"'{text}' is not a range: write broker-a:0=100..200")
         found[queue] = (int(low), int(high))
     return found
 
@@ -120,7 +120,7 @@ def load_state(path: Path, what: Mapping[str, Any]) -> ReplayState | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError):
-        raise UsageError(f"{path} is no state of a replay; name another file") from None
+        raise UsageError(f"{path} is not a state of a replay; name another file") from None
     if state.is_finished:
         raise UsageError(
             f"the replay of {path} is finished ({state.rows} messages); name another state file to"

@@ -37,11 +37,11 @@ class SnapshotTarget:
 
     def __init__(self, uri: str, format: str | None = None) -> None:
         if not uri.strip() or not is_local(uri):
-            raise UsageError(f"'{uri}' is no directory; snapshots are written to directories")
+            raise UsageError(f"'{uri}' is not a directory; snapshots are written to directories")
         self.path = local_path(uri)
         self.root = str(self.path)
         if format is not None and format not in FORMATS:
-            raise UsageError(f"'{format}' is no format of snapshots: use {', '.join(FORMATS)}")
+            raise UsageError(f"'{format}' is not a format of snapshots: use {', '.join(FORMATS)}")
         found = format_at(self.path)
         if format and found and format != found:
             raise UsageError(f"the snapshot {uri} is {found}, not {format}")
@@ -122,7 +122,7 @@ def _current(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
-        raise UsageError(f"{path / CURRENT} cannot be read: it is no snapshot's") from None
+        raise UsageError(f"{path / CURRENT} cannot be read: it is not a snapshot's") from None
     return str(found)
 
 

@@ -158,7 +158,7 @@ class TimerLog:
 
     def _start_of(self, name: str) -> int:
         if len(name) != 20 or not name.isdecimal() or int(name) % self._bytes:
-            raise TimerDamaged(f"{FOLDER}/{name} is no file of the timer log")
+            raise TimerDamaged(f"{FOLDER}/{name} is not a file of the timer log")
         return int(name)
 
     def _path(self, start: int) -> str:

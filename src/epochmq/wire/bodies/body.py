@@ -67,7 +67,7 @@ def decode_body(cls: type[T], data: Buffer) -> T:
     except json_tolerant.REFUSALS as error:
         if len(data) > LENIENT_BODY_BYTES_MAX:
             raise HeaderError(
-                f"the body is no {cls.__name__}: {error}; a body of more than"
+                f"the body is not a {cls.__name__}: {error}; a body of more than"
                 f" {LENIENT_BODY_BYTES_MAX} bytes must be standard JSON"
             ) from None
         return _decode_loosely(cls, data, CAREFUL_BODY_BYTES_MAX)
@@ -103,7 +103,7 @@ def mq_map_encode(pairs: Iterable[tuple[MessageQueue, V]]) -> dict[str, V]:
 
 def mq_map_decode(table: Mapping[str, V]) -> list[tuple[MessageQueue, V]]:
     """Return the entries of a map keyed by queue. Raises `HeaderError` for a key that
-    is no queue.
+    is not a queue.
     """
     return [(decode_body(MessageQueue, key.encode()), value) for key, value in table.items()]
 
@@ -130,6 +130,6 @@ def _decode_loosely(cls: type[T], data: Buffer, careful_max: int) -> T:
         parsed = json_tolerant.loads(data, careful_max=careful_max)
         return msgspec.convert(loosen(parsed, _info(_key(cls))), cls, strict=False)
     except PeerError as error:
-        raise HeaderError(f"the body is no {cls.__name__}: {error}") from None
+        raise HeaderError(f"the body is not a {cls.__name__}: {error}") from None
     except json_tolerant.REFUSALS as error:
-        raise HeaderError(f"the body is no {cls.__name__}: {error}") from None
+        raise HeaderError(f"the body is not a {cls.__name__}: {error}") from None

@@ -44,12 +44,12 @@ class BatchAck(
         i.
 
         Raises:
-            HeaderError: the bit set is no Base64.
+            HeaderError: the bit set is not Base64.
         """
         try:
             data = base64.b64decode(self.bit_set, validate=True)
         except (binascii.Error, ValueError):
-            raise HeaderError("the bit set of a batch ack is no Base64") from None
+            raise HeaderError("the bit set of a batch ack is not Base64") from None
         return [
             self.start_offset + 8 * place + bit
             for place, byte in enumerate(data)

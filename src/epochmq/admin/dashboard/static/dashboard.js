@@ -482,7 +482,7 @@ async function messagePage(parameters) {
     ], found.traces, "No client traced this message.")),
     panel(h("h2", {}, "Properties"), facts(Object.entries(found.properties))),
     panel(h("h2", {}, "Body"), "body" in found ? h("pre", { tabindex: "0" }, found.body)
-      : h("p", {}, "The body is no text; in base64: ", h("code", {}, found.body_base64))));
+      : h("p", {}, "The body is not text; in base64: ", h("code", {}, found.body_base64))));
 }
 
 function tailPage(parameters) {
