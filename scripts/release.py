@@ -5,6 +5,9 @@
 Nothing is uploaded. The wheel works on each Linux with glibc 2.17 or newer: the native code uses
 old symbols only, and auditwheel checks that. Each file is installed into an empty environment
 without a compiler, where a broker stores and returns a message.
+
+Where a cross compiler is installed (`CROSS`), there is a wheel for that machine too. auditwheel
+checks it, but it is not run here.
 """
 
 import argparse
@@ -22,6 +25,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PLATFORM = f"manylinux_2_17_{os.uname().machine}"
+CROSS = {"aarch64": "aarch64-linux-gnu-gcc"}
+"""Cross compilers by machine; Debian's package is gcc-aarch64-linux-gnu."""
 SUMS = "SHA256SUMS"
 INSTALLERS = {"pip", "setuptools", "wheel"}
 SMOKE = """
@@ -77,8 +82,13 @@ def release(directory: Path, *, allow_dirty: bool) -> None:
         shutil.rmtree(directory)
     directory.mkdir(parents=True)
     wheel, sdist = build(directory)
-    say(f"checking {wheel.name} and {sdist.name}")
-    run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist)
+    others = [
+        found
+        for machine, compiler in CROSS.items()
+        if machine != os.uname().machine and (found := build_for(machine, compiler, sdist))
+    ]
+    say(f"checking {', '.join(each.name for each in (wheel, sdist, *others))}")
+    run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist, *others)
     with tempfile.TemporaryDirectory(prefix="epochmq-release-") as scratch:
         python = smoke(Path(scratch) / "wheel", wheel, is_native=True)
         tool = (sys.executable, "-m", "cyclonedx_py", "environment", "--output-format", "JSON")
@@ -92,8 +102,7 @@ def release(directory: Path, *, allow_dirty: bool) -> None:
 
 def build(directory: Path) -> tuple[Path, Path]:
     """Build wheel and sdist; return their paths."""
-    commit_s = output("git", "log", "-1", "--format=%ct").strip()
-    env = {**os.environ, "SOURCE_DATE_EPOCH": commit_s}
+    env = {**os.environ, "SOURCE_DATE_EPOCH": commit_time()}
     with tempfile.TemporaryDirectory(prefix="epochmq-build-") as scratch:
         run(sys.executable, "-m", "build", "--outdir", scratch, ROOT, env=env)
         (built,) = Path(scratch).glob("*.whl")
@@ -105,6 +114,42 @@ def build(directory: Path) -> tuple[Path, Path]:
         sdist = Path(shutil.move(archive, directory))
     (wheel,) = directory.glob("*.whl")
     return wheel, sdist
+
+
+def build_for(machine: str, compiler: str, sdist: Path) -> Path | None:
+    """Build the wheel of another machine from `sdist`, into the folder of `sdist`.
+
+    Returns:
+        Its path; None if `compiler` is not installed.
+
+    Raises:
+        ReleaseError: the wheel needs a newer glibc than 2.17.
+    """
+    if shutil.which(compiler) is None:
+        say(f"no wheel for {machine}: {compiler} is not installed")
+        return None
+    env = {
+        **os.environ,
+        "SOURCE_DATE_EPOCH": commit_time(),
+        "CC": compiler,
+        "_PYTHON_HOST_PLATFORM": f"linux-{machine}",  # what sysconfig.get_platform() returns
+    }
+    with tempfile.TemporaryDirectory(prefix="epochmq-cross-") as scratch:
+        run("tar", "-xzf", sdist, "-C", scratch)
+        (source,) = Path(scratch).iterdir()
+        run(sys.executable, "-m", "build", "--wheel", "--outdir", scratch, source, env=env)
+        (built,) = Path(scratch).glob("*.whl")
+        # auditwheel accepts --plat for its own machine only; it finds the oldest platform itself.
+        run(sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", sdist.parent, built)
+    made = [*sdist.parent.glob(f"*manylinux_2_17_{machine}*.whl")]
+    if not made:
+        raise ReleaseError(f"the wheel for {machine} needs a newer glibc than 2.17, see above")
+    return made[0]
+
+
+def commit_time() -> str:
+    """Return the time of the newest commit in Unix seconds: files of a release are dated by it."""
+    return output("git", "log", "-1", "--format=%ct").strip()
 
 
 def smoke(directory: Path, package: Path, *, is_native: bool) -> Path:

@@ -65,6 +65,40 @@ def test_a_tool_that_fails_is_named(
     assert "`twine check` failed" in capsys.readouterr().err
 
 
+def test_without_a_cross_compiler_there_is_no_wheel_of_that_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert release.build_for("m68k", "m68k-no-such-gcc", tmp_path / "x.tar.gz") is None
+    assert "no wheel for m68k: m68k-no-such-gcc is not installed" in capsys.readouterr().out
+
+
+def test_a_cross_built_wheel_for_a_newer_glibc_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[object, ...]] = []
+
+    def build(*command: object, env: object = None) -> None:
+        """Write what tar, `build` and auditwheel write."""
+        made.append(command)
+        if "tar" in command:
+            (Path(str(command[-1])) / "x-1").mkdir()
+        elif "build" in command:
+            folder = Path(str(command[command.index("--outdir") + 1]))
+            (folder / "x-1-py3-none-linux_aarch64.whl").touch()
+        else:
+            (tmp_path / "x-1-py3-none-manylinux_2_34_aarch64.whl").touch()
+
+    sdist = tmp_path / "x-1.tar.gz"
+    monkeypatch.setattr(release, "run", build)
+    with pytest.raises(release.ReleaseError, match=r"newer glibc than 2\.17"):
+        release.build_for("aarch64", "sh", sdist)
+    (tmp_path / "x-1-py3-none-manylinux2014_aarch64.manylinux_2_17_aarch64.whl").touch()
+    found = release.build_for("aarch64", "sh", sdist)
+    assert found is not None
+    assert "manylinux_2_17_aarch64" in found.name
+    assert len(made) == 6
+
+
 @pytest.mark.parametrize("is_native", [True, False])
 def test_a_package_with_the_wrong_native_code_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool
