@@ -91,8 +91,8 @@ def test_counts_and_sizes_are_limited() -> None:
     assert 1 < len(bodies(client.ask(pull(count=1000)))) < 20
     harness = BrokerHarness()
     harness.topic("T")
-    fill(harness, *[b"x"] * 40)
-    assert len(bodies(harness.client().ask(pull(count=1000)))) == 32
+    fill(harness, *[b"x"] * 300)
+    assert len(bodies(harness.client().ask(pull(count=1000)))) == 256
 
 
 # Holding ---------------------------------------------------------------------------------------
