@@ -11,7 +11,7 @@ BENCH_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test verify static unit spark compat chaos soak soak-spark fix bench docs release clean
+.PHONY: help setup setup-demo demo test landing verify static unit spark compat chaos soak soak-spark fix bench docs release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -35,14 +35,18 @@ demo: setup-demo ## the main job: a cluster, a real data set, a verdict
 
 # Static checks run beside the failover tests, which wait most of the time. Each other stage keeps two
 # cores busy: side by side, limits of browsers and of Spark's workers would be exceeded.
-test: setup ## verify, then every other test (third-party clients included)
+test: setup ## what a change needs at least: 15 minutes; third-party clients, Spark and failovers included
 	@status=0; \
+	export EPOCHMQ_TESTS=$${EPOCHMQ_TESTS:-quick}; \
 	$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target static chaos || status=1; \
 	$(MAKE) --no-print-directory unit || status=1; \
 	$(MAKE) --no-print-directory compat || status=1; \
 	$(MAKE) --no-print-directory spark || status=1; \
-	if [ $$status -ne 0 ]; then echo 'make test: FAILED (see above)' >&2; fi; \
+	if [ $$status -ne 0 ]; then echo 'FAILED (see above)' >&2; fi; \
 	exit $$status
+
+landing: setup ## every test that must pass before a change lands, as CI does: an hour
+	@EPOCHMQ_TESTS=landing $(MAKE) --no-print-directory test
 
 verify: setup static unit ## format, lint, types, house rules, unit tests; never writes
 

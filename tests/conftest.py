@@ -9,14 +9,14 @@ import gc
 import logging
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.same_code import check_same_code
-from tests.tiers import FIRST_SEED, SOAK
+from tests.tiers import FIRST_SEED, LEVEL, QUICK, SOAK, LandingTests
 from xdist.scheduler import LoadFileScheduling
 
 import epochmq
@@ -46,8 +46,7 @@ settings.load_profile(os.environ.get("EPOCHMQ_PROPERTIES", "dev"))
 
 def pytest_report_header() -> str:
     """Print which tests this run plays, see `tests/tiers.py`."""
-    played = "everything" if SOAK else "a sample"
-    return f"histories: {played}, fresh seeds from EPOCHMQ_SEED={FIRST_SEED} on"
+    return f"tests of level {LEVEL}, fresh seeds from EPOCHMQ_SEED={FIRST_SEED} on"
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -60,16 +59,21 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only `make soak` plays, and order the files.
+    """Leave out what this level does not play, and order the files.
 
     A worker plays file by file (`--dist=loadfile --no-loadscope-reorder`): the longest begin, so
     that none of them is left to one worker at the end.
     """
-    if not SOAK:
-        left_out = [item for item in items if item.get_closest_marker("soak") is not None]
-        if left_out:
-            config.hook.pytest_deselected(items=left_out)
-            items[:] = [item for item in items if item.get_closest_marker("soak") is None]
+    long: Container[str] = LandingTests.read() if QUICK else ()
+    left_out = [
+        item
+        for item in items
+        if (not SOAK and item.get_closest_marker("soak") is not None) or item.nodeid in long
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
     for item in items:
         if "java_cluster" in _fixtures(item) and item.path.name not in JAVA_FILES:
             raise pytest.UsageError(f"{item.path} starts Java's broker: name it in JAVA_FILES")
