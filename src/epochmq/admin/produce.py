@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from epochmq.admin.shared.output import JSON, note, output_option, print_json
 if TYPE_CHECKING:
     from epochmq.admin.messages.lines import Defaults
     from epochmq.admin.messages.sender import RateSender
+    from epochmq.client.aio import Producer
 
 GROUP = "epochmq-produce"
 
@@ -133,12 +134,25 @@ async def _produce(job: _ProduceJob, output: str) -> None:
     sender = None
     try:
         async with producer_for(job.namesrv, GROUP, job.transaction) as producer:
+            await _check_name_servers(producer, job.defaults.topic)
             sender = RateSender(producer, job.defaults.topic)
             async with sender:
                 await _feed(job, sender)
     finally:
         if sender is not None:
             _summary(sender, time.monotonic() - began, output)
+
+
+async def _check_name_servers(producer: "Producer", topic: str) -> None:
+    """Ask for the topic once, since sends would try a name server that is not there for long.
+
+    Raises:
+        NotReachable: no name server answers.
+    """
+    from epochmq.base.errors import NotFound, Refused
+
+    with suppress(NotFound, Refused):  # the first send creates the topic, or says what is wrong
+        await producer.instance.ensure_route(topic, create=True)
 
 
 async def _feed(job: _ProduceJob, sender: "RateSender") -> None:
