@@ -61,7 +61,7 @@ def test_a_users_schema_may_have_typed_columns() -> None:
             {"typed": "avro", "typed.registry": "http://h", "subscribe": "a,b"},
             "needs a subject or a schema, unless one topic",
         ),
-        ({"typed": "avro", "typed.registry": "h:8081"}, "no address of a schema registry"),
+        ({"typed": "avro", "typed.registry": "h:8081"}, "not an address of a schema registry"),
         ({"type": "json"}, "did you mean 'typed'"),
     ],
 )
