@@ -25,6 +25,7 @@ from epochmq.wire.bodies.auth_bodies import UserInfo
 from epochmq.wire.command import Command, decode
 
 from .clients import ALL, Client
+from .conftest import had
 from .peers.cluster import Cluster
 from .peers.epochmq import EpochCluster
 from .peers.java import JavaCluster
@@ -147,7 +148,7 @@ def sent(request: pytest.FixtureRequest, cluster: Cluster) -> Recorded:
     client: Client = request.param
     recorder = Recorder(cluster)
     try:
-        with client.build() as driver:
+        with had(client.build) as driver:
             options = {"user": ALICE.access_key, "secret": ALICE.secret_key}
             outcome = driver.run(
                 "send", recorder.namesrv, TOPIC, count=1, prefix="signed", **options

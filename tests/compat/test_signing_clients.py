@@ -18,6 +18,7 @@ from epochmq.model.topic import TopicConfig
 from epochmq.wire.bodies.auth_bodies import UserInfo
 
 from .clients import ALL, OURS, Client
+from .conftest import had
 from .drivers.driver import Driver, ScenarioError
 from .peers.cluster import Cluster
 from .peers.epochmq import EpochCluster
@@ -79,7 +80,7 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 @pytest.fixture(scope="module")
 def driver(client: Client) -> Iterator[Driver]:
-    with client.build() as running:
+    with had(client.build) as running:
         yield running
 
 
