@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pytest
 
@@ -98,6 +98,8 @@ class Together:
     def after_kill(self, client: Client) -> Counter[str]:
         """Kill the broker, start it again and send, once; what this client received then."""
         if not self._after_kill:
+            # Two threads that wait for events of one member would take them from each other.
+            wait(self._after_reset.values())
             self.cluster.kill9_broker()
             self.cluster.start_broker()
             for member in self.living():
