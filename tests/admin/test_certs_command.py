@@ -41,9 +41,9 @@ def test_certificates_of_one_authority(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--name", "../x"], "no name of files"),
+        (["--name", "../x"], "is not a name of files"),
         (["--name", "ca"], "name of the authority"),
-        (["--name", ""], "no name of files"),
+        (["--name", ""], "is not a name of files"),
         (["--days", "0"], "days"),
         (["--host", "ä b"], "no certificate can be made"),
     ],

@@ -40,7 +40,7 @@ def test_a_timer_checkpoint_is_kept_as_it_is() -> None:
     body = TimerCheckpoint(1, 2, 3, 4).body()
     table = table_of(timer_checkpoint.FILE, answer(body))
     assert table == body == file_of(timer_checkpoint.FILE, body)
-    with pytest.raises(PeerError, match="no timer checkpoint"):
+    with pytest.raises(PeerError, match="not a timer checkpoint"):
         table_of(timer_checkpoint.FILE, answer(b"x"))
 
 

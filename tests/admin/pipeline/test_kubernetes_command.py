@@ -25,7 +25,7 @@ def test_the_next_command_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ("args", "says"),
     [
         (["job"], "Missing option '--image'"),
-        (["job", "--image", "i:1", "--namespace", "A"], "no name of a Kubernetes namespace"),
+        (["job", "--image", "i:1", "--namespace", "A"], "is not a name of a Kubernetes namespace"),
         (["file", "--image", "i:1"], "Directory 'file' is a file"),
         (["file/job", "--image", "i:1"], "cannot write file/job: Not a directory"),
     ],

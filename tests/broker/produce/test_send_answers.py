@@ -3,6 +3,7 @@
 import pytest
 from tests.broker.fake_session import FakeSession
 
+from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.produce.send_answers import SendAnswers, Ticket, refusal
 from epochmq.model.message_id import parse_offset_id
 from epochmq.store.draft import Appended, PutStatus
@@ -33,7 +34,7 @@ def said(session: FakeSession) -> list[Command]:
     ],
 )
 def test_every_status_has_its_code_and_says_why(status: PutStatus, code: int) -> None:
-    reply = refusal(status, 4096)
+    reply = refusal(status, BrokerOptions(max_message_size=4096))
     assert reply.code == code
     assert reply.remark
     if code == 13:

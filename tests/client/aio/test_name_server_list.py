@@ -34,7 +34,7 @@ def test_an_unreadable_list_is_told(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["ftp://a/b", "file:///etc/hosts", "http://", "http:///x"])
 def test_another_url_is_no_address_server(text: str) -> None:
-    with pytest.raises(UsageError, match="no URL of an address server"):
+    with pytest.raises(UsageError, match="not a URL of an address server"):
         NameServerList(text)
 
 

@@ -55,6 +55,6 @@ async def test_a_server_that_has_just_started_is_passed_over() -> None:
 async def test_a_broker_is_no_name_server(cluster: EpochCluster) -> None:
     peers = Peers()
     servers = NameServers(cluster.broker_addr, peers, random.Random(1))
-    with pytest.raises(Refused, match=f"{cluster.broker_addr}.* no name server"):
+    with pytest.raises(Refused, match=f"{cluster.broker_addr}.* not a name server"):
         await servers.route("T")
     await peers.close()

@@ -78,7 +78,7 @@ def test_eight_words() -> None:
     ],
 )
 def test_no_handle(text: str) -> None:
-    with pytest.raises(UsageError, match="no receipt handle"):
+    with pytest.raises(UsageError, match="not a receipt handle"):
         parse(text)
     with pytest.raises(UsageError):
         handle_of(stored(1, POP_CK=text))

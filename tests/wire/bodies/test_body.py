@@ -79,12 +79,12 @@ def test_long_requests_must_be_standard_and_long_answers_need_not() -> None:
     ("data", "message"),
     [
         (b"", "no body; Sample is expected"),
-        (b"{", "no Sample: malformed JSON"),
-        (b"[]", "no Sample: Expected `object`"),
-        (b"{}", "no Sample: Object missing required field `ODD`"),
-        (b'{"ODD":"x","evenOne":"y"}', "no Sample: Expected `int`"),
-        (b'{"ODD":' + b"[" * 10_000, "no Sample: malformed JSON"),
-        (b'{"ODD":"x","new":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "no Sample"),
+        (b"{", "not a Sample: malformed JSON"),
+        (b"[]", "not a Sample: Expected `object`"),
+        (b"{}", "not a Sample: Object missing required field `ODD`"),
+        (b'{"ODD":"x","evenOne":"y"}', "not a Sample: Expected `int`"),
+        (b'{"ODD":' + b"[" * 10_000, "not a Sample: malformed JSON"),
+        (b'{"ODD":"x","new":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "not a Sample"),
     ],
 )
 def test_what_is_no_body(data: bytes, message: str) -> None:
