@@ -67,7 +67,7 @@ class Message:
         return props
 
 
-class StoredMessage(msgspec.Struct, gc=False):
+class StoredMessage(msgspec.Struct):
     """A message as it is stored.
 
     `offset` and `size` are bytes in the commit log, `queue_offset` is an index in the queue. `body`

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused, UsageError
-from epochmq.base.ports import Buffer
 
 NAME_END = "\x01"
 PAIR_END = "\x02"
@@ -61,9 +60,9 @@ def decode(text: str) -> dict[str, str]:
     return props
 
 
-def decode_bytes(raw: Buffer) -> dict[str, str]:
+def decode_bytes(raw: bytes) -> dict[str, str]:
     """Decode stored bytes; invalid UTF-8 becomes U+FFFD, as in Java."""
-    return decode(str(raw, "utf-8", "replace"))
+    return decode(raw.decode("utf-8", "replace"))
 
 
 def find(raw: bytes, name: bytes) -> bytes | None:

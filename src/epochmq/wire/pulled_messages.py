@@ -21,5 +21,5 @@ def decode_messages(data: Buffer) -> list[StoredMessage]:
     end = c_int64()
     found: list[StoredMessage] = native.messages(data, StoredMessage, unpack, byref(end))
     if end.value < len(data):  # a record that the native code does not know, or an error
-        found += record.decode_all(memoryview(data)[end.value :])
+        found += record.decode_all(data, end.value)
     return found

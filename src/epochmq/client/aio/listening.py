@@ -182,7 +182,7 @@ def subscription(topic: str, expression: str | Sql, version: int) -> Subscriptio
 
 
 def matching(data: SubscriptionData, messages: list[StoredMessage]) -> list[StoredMessage]:
-    """Return the messages that `wants` wants."""
+    """Return those of `messages` that match the tags of `data`, as `wants` decides."""
     if not data.is_tag or data.wants_all:
         return messages
     return [message for message in messages if wants(data, message)]
