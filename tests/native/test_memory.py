@@ -9,7 +9,7 @@ from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL
 
 from epochmq.native import library
-from epochmq.native.memory import NativeMemory
+from epochmq.native.memory import BufferAddress, NativeMemory
 from epochmq.store.store import Store
 
 
@@ -31,6 +31,15 @@ def test_it_is_zero_shared_and_outlives_its_owner() -> None:
     del memory
     gc.collect()
     assert bytes(part) == b"\0\7\7\0"
+
+
+def test_bytes_stay_at_their_address_while_the_block_runs() -> None:
+    data = bytearray(b"abc")
+    with BufferAddress(memoryview(data).toreadonly()[1:]) as address:
+        assert ctypes.string_at(address, 2) == b"bc"
+        with pytest.raises(BufferError):
+            data.append(1)
+    data.append(1)
 
 
 def test_only_what_is_touched_takes_room() -> None:

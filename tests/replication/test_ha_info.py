@@ -26,9 +26,10 @@ def test_a_master_shows_its_followers() -> None:
             "inSync": True,
             "transferredByteInSecond": a.end // 2,
             "transferFromWhere": a.end,
-            "followerId": 2,
+            "epochmqBrokerId": 2,
             "state": "TRANSFER",
             "silentMs": 0,
+            "epochmqLagMs": 0,
         }
     ]
 

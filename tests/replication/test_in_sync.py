@@ -10,7 +10,7 @@ from tests.tiers import examples
 
 from epochmq.base.errors import OurBug
 from epochmq.base.safeguards import SAFE
-from epochmq.replication.in_sync import InSync
+from epochmq.replication.in_sync import FollowerState, InSync
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import SetProposal
 
@@ -219,6 +219,13 @@ def test_a_follower_that_is_behind_too_long_leaves() -> None:
     made.appended(100, 200, 5000)  # idle until then: it was caught up
     assert made.desired(200, 6000) == members(1, 2)
     assert made.desired(200, 6001) == members(1)
+
+
+def test_how_long_ago_a_follower_had_the_whole_log() -> None:
+    state = FollowerState(0, 1_000, ack=100)
+    assert state.lag_ms(end=100, now=9_000) == 0
+    assert state.lag_ms(end=101, now=9_000) == 8_000
+    assert state.lag_ms(end=101, now=500) == 0
 
 
 def test_idle_members_stay() -> None:

@@ -1,10 +1,12 @@
 """What the dialogues do not show: bounds, garbage, flow, deadlines."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.tiers import choose
 
 from epochmq.base.safeguards import SAFE
 from epochmq.replication import replication_master as module
@@ -33,11 +35,32 @@ def follower(core: MasterCore, link: int, number: int, end: int) -> None:
 
 
 def chunks(core: MasterCore, link: int, now: int = 0) -> list[tuple[int, int]]:
+    """All chunks for a link now; none comes after a chunk that says it is the last one."""
     found = []
+    is_last = False
     while (chunk := core.next_chunk(link, now)) is not None:
+        assert not is_last
         assert decode_transfer(chunk.head).body_bytes == chunk.size
         found.append((chunk.offset, chunk.size))
+        is_last = chunk.is_last
     return found
+
+
+def test_the_last_chunk_says_so_unless_a_new_epoch_is_to_be_told() -> None:
+    held = log(500)
+    core = master(held)
+    follower(core, 1, 7, 100)
+    chunk = core.next_chunk(1, 0)
+    assert chunk is not None
+    assert not chunk.is_last
+    chunk = core.next_chunk(1, 0)
+    assert chunk is not None
+    assert chunk.is_last
+    assert core.next_chunk(1, 0) is None
+    in_sync = InSync(1, 2, 500, frozenset({1}), 1, 0, 0, OPTIONS, SAFE)
+    core = MasterCore(held, epochs((1, 0), (2, 500)), in_sync, OPTIONS, SAFE)
+    follower(core, 1, 7, 400)
+    assert chunks(core, 1) == [(400, 100), (500, 0)]
 
 
 def test_chunks_follow_each_other_and_end_with_files_and_batches() -> None:
@@ -139,6 +162,49 @@ def pair(options: ReplicationOptions = ALL, **switches: bool) -> tuple[FakeLog, 
     core = MasterCore(held, epochs((1, 0)), in_sync, options, safeguards)
     follower(core, 1, 2, 500)
     return held, core
+
+
+@given(
+    st.sets(st.sampled_from([2, 3])),
+    st.builds(
+        ReplicationOptions,
+        all_ack=st.booleans(),
+        in_sync_replicas=st.integers(1, 3),
+        auto_in_sync_replicas=st.booleans(),
+    ),
+    st.lists(st.tuples(st.sampled_from(["append", "sync", "ack"]), st.integers(0, 300))),
+)
+@example(set(), ReplicationOptions(in_sync_replicas=2), [("append", 1)])
+@example({2}, ReplicationOptions(in_sync_replicas=1), [("append", 2), ("append", 1)])
+@example({2}, ReplicationOptions(in_sync_replicas=2), [("append", 2), ("ack", 2), ("append", 1)])
+@settings(max_examples=choose(sample=100, soak=20_000))
+def test_an_append_alone_acknowledges_what_a_closer_look_does(
+    others: set[int], options: ReplicationOptions, steps: list[tuple[str, int]]
+) -> None:
+    """`appended` does not compute what cannot have changed; `moved` computes everything."""
+    held = log(500)
+    in_sync = InSync(1, 1, 0, frozenset({1, *others}), 1, 0, 0, options, SAFE)
+    core = MasterCore(held, epochs((1, 0)), in_sync, options, SAFE)
+    for number in others:
+        follower(core, number, number, 500)
+    acked: list[int] = []
+    for at, (step, number) in enumerate(steps):
+        if step == "append":
+            held.end += number
+            if number % 2:  # with asynchronous flush
+                held.safe = held.end
+            core.when_acked(held.end, 1 << 62, partial(lambda end, _: acked.append(end), held.end))
+            core.appended(at)
+            before = list(acked), in_sync.confirmed
+            core.moved(at)
+            assert (acked, in_sync.confirmed) == before
+        elif step == "sync":
+            held.safe = min(held.end, held.safe + number)
+            core.moved(at)
+        elif others:
+            link = sorted(others)[number % len(others)]
+            ack = min(in_sync.replicas[link].ack + number, held.end)
+            core.received(link, encode_ack(ack), at)
 
 
 def test_a_set_is_whole_while_each_member_is_heard() -> None:

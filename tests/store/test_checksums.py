@@ -7,6 +7,9 @@ import pytest
 from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL, World, draft
 
+from epochmq.base.errors import DiskFull
+from epochmq.base.ports import File
+from epochmq.store import checksums
 from epochmq.store.checksums import FOLDER, BlockVerdict
 from epochmq.store.store import Store
 from epochmq.store.written_blocks import BLOCK_BYTES
@@ -234,3 +237,21 @@ def test_a_cut_forgets_what_was_computed_while_it_was_written() -> None:
     store.checksums.record_written(store.pointers.synced)
     assert store.checksums.covered == 0
     assert store._log.written.first is None
+
+
+def test_a_disk_that_refuses_the_entries_does_not_hold_a_clean_stop(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As many entries as one call writes are waiting: asking again would never end."""
+    monkeypatch.setattr(checksums, "BLOCKS_AT_ONCE", 2)
+    world = filled(6 * BLOCK_BYTES)
+    store = world.store
+    assert store is not None
+
+    def refused(path: str, *, create_size: int = 0) -> File:
+        raise DiskFull("no space")
+
+    monkeypatch.setattr(store.checksums._disk, "open", refused)
+    store.checksums.cover(store.pointers.synced)
+    assert store.checksums.covered == 0
+    assert "checksums of the log cannot be written" in caplog.text

@@ -8,6 +8,7 @@ kinds. A client that is not in `clients` gets no queue.
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from hashlib import md5
+from typing import Literal
 
 from epochmq.base.errors import UsageError
 from epochmq.model.topic import MessageQueue
@@ -118,7 +119,7 @@ def _index(client: str, clients: Sequence[str]) -> int:
     return clients.index(client) if client in clients else -1
 
 
-AVG = "AVG"
+AVG: Literal["AVG"] = "AVG"
 AVG_BY_CIRCLE = "AVG_BY_CIRCLE"
 CONSISTENT_HASH = "CONSISTENT_HASH"
 

@@ -13,6 +13,7 @@ from epochmq.base import limits
 from epochmq.base.errors import HeaderError
 from epochmq.base.ports import Buffer
 from epochmq.model import properties as props
+from epochmq.model import property_names as names
 from epochmq.model.crc import crc32
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.sys_flag import COMPRESSED, COMPRESSION_MASK, INNER_BATCH, NEED_UNWRAP
@@ -36,15 +37,22 @@ class BatchEntry(msgspec.Struct, gc=False):
     properties: bytes
 
 
-def encode(messages: Iterable[Message]) -> bytes:
-    """Return the body of a batch send. Raises `Refused` (13) if properties of a message are too
-    long.
+def encode(messages: Iterable[Message], ids: Iterable[str] | None = None) -> bytes:
+    """Return the body of a batch send.
+
+    `ids` are the ids of the messages, as their property `UNIQ_KEY`; None leaves the properties as
+    they are. Raises `Refused` (13) if properties of a message are too long.
     """
-    return b"".join(map(_encode_one, messages))
+    if ids is None:
+        return b"".join(map(_encode_one, messages))
+    return b"".join(map(_encode_one, messages, ids))
 
 
-def _encode_one(message: Message) -> bytes:
-    properties = props.encode(message.all_properties()).encode()
+def _encode_one(message: Message, uniq_id: str = "") -> bytes:
+    found = message.all_properties()
+    if uniq_id:
+        found[names.UNIQ_KEY] = uniq_id
+    properties = props.encode(found).encode()
     props.check_length(properties)
     return entry(message.flag, message.body, properties)
 

@@ -12,6 +12,11 @@ PERM_PRIORITY = 0x8
 PERM_READ_WRITE = PERM_READ | PERM_WRITE
 PERM_MASK = 0xF
 
+ANY_QUEUE = -1
+"""Queue number of requests that are about all queues of a topic at a broker, or about the queue
+that the broker chooses.
+"""
+
 SINGLE_TAG = "SINGLE_TAG"
 MULTI_TAG = "MULTI_TAG"
 FILTER_TYPES = frozenset({SINGLE_TAG, MULTI_TAG})

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from epochmq.replication.frames import LinkState
+from epochmq.replication.in_sync import InSync
 from epochmq.replication.link import Speeds
 from epochmq.replication.replication_node import ReplicationNode
 
@@ -43,9 +44,10 @@ def ha_info(
                     "inSync": link.follower_id in master.in_sync.committed,
                     "transferredByteInSecond": speeds.of(link.number),
                     "transferFromWhere": link.next,
-                    "followerId": link.follower_id,
+                    "epochmqBrokerId": link.follower_id,
                     "state": link.state.name,
                     "silentMs": now - link.read_at_ms,
+                    "epochmqLagMs": _lag_ms(master.in_sync, link.follower_id, end, now),
                 }
             )
     state = follower.state if follower is not None else LinkState.SHUTDOWN
@@ -64,6 +66,12 @@ def ha_info(
             "state": state.name,
         },
     }
+
+
+def _lag_ms(in_sync: InSync, follower_id: int | None, end: int, now: int) -> int:
+    """Return how long ago a follower last had the whole log; -1 before it is known."""
+    replica = in_sync.replicas.get(follower_id) if follower_id is not None else None
+    return -1 if replica is None else replica.lag_ms(end, now)
 
 
 def moment(at_ms: int, now: int, wall: int) -> int:

@@ -81,6 +81,10 @@ class FollowerState:
         """
         return self.ack < end and now - self.caught_up_at_ms > limit_ms
 
+    def lag_ms(self, end: int, now: int) -> int:
+        """Return how long ago it last had the whole log; 0 if it has it now."""
+        return max(0, now - self.caught_up_at_ms) if self.ack < end else 0
+
 
 # In sync -------------------------------------------------------------------------------------
 

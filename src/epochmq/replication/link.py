@@ -32,11 +32,15 @@ class ReplicaLink:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The next data for a link: a head, then `size` bytes of log from `offset` on."""
+    """The next data for a link: a head, then `size` bytes of log from `offset` on.
+
+    `is_last` says that the link has nothing more to send now.
+    """
 
     head: bytes
     offset: int
     size: int
+    is_last: bool = False
 
 
 # Flow control --------------------------------------------------------------------------------

@@ -114,11 +114,12 @@ class Wire:
         try:
             while self._flush():
                 chunk = server.side.next_chunk(self.number, server.clock.now_ms())
-                if chunk is None:
+                if chunk is not None:
+                    self._start(chunk)
+                    sent += chunk.size
+                if chunk is None or (chunk.is_last and not self._waiting):
                     self._watch(False)
                     return
-                self._start(chunk)
-                sent += chunk.size
                 if sent >= TURN_BYTES_MAX:
                     self._loop.call_soon(self.pump)
                     return

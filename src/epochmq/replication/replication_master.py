@@ -19,13 +19,7 @@ with the next epoch; its followers accept both.)
 from epochmq.base.errors import PeerError
 from epochmq.base.limits import HA_LINKS_MAX
 from epochmq.base.safeguards import SAFE, Safeguards
-from epochmq.replication.ack_policy import (
-    NOTHING,
-    AckStatus,
-    Done,
-    WaitingSends,
-    position,
-)
+from epochmq.replication.ack_policy import NOTHING, AckStatus, Done, WaitingSends, needed, position
 from epochmq.replication.frames import (
     Ack,
     Hello,
@@ -93,6 +87,8 @@ class MasterCore:
         self._safeguards = safeguards
         self._flow = Flow(options.flow_bytes_per_second if options.flow_control else None)
         self._known_end = log.end
+        self._counted_end = 0
+        """End of the own log when acknowledgements were computed last."""
         self._strangers: dict[str, int] = {}
         """Numbers of connected followers without ids, by address."""
         self._strangers_count = 0
@@ -283,7 +279,7 @@ class MasterCore:
         proposal = in_sync.next_proposal(self._log.end, now) if look else None
         if proposal is not None:
             effects.append(ProposeSyncStateSet(proposal))
-        own = self._log.safe
+        own = self._counted_end = self._log.safe
         if in_sync.confirm(own, now):
             effects.append(AdvanceConfirmed(in_sync.confirmed))
         if self.waits:
@@ -330,8 +326,23 @@ class MasterCore:
     def appended(self, now: int) -> Effects:
         """Note that the own log grew. It does not wait for the disk."""
         before, self._known_end = self._known_end, self._log.end
-        self.in_sync.appended(before, self._known_end, now)
-        return self._moved(now, look=False)
+        in_sync = self.in_sync
+        in_sync.appended(before, self._known_end, now)
+        return self._moved(now, look=False) if self._own_log_decides() else []
+
+    def _own_log_decides(self) -> bool:
+        """Whether growth of the own log can change what is acknowledged or confirmed.
+
+        It cannot while the other members' acknowledgements count and none of them is ahead of what
+        the own log was when it was counted last.
+        """
+        in_sync = self.in_sync
+        members = in_sync.effective
+        return (
+            len(members) == 1
+            or needed(self._options, len(members)) == 1
+            or max(in_sync.acks(members, 0)) > self._counted_end
+        )
 
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done) -> None:
         """Call `done` once, when enough replicas hold the log up to `offset`.
@@ -419,7 +430,8 @@ class MasterCore:
             replica.sent(end, now)
         link.next = offset + size
         link.sent_bytes += size
-        return self._chunk(link, size, offset, entry, now)
+        is_last = link.next == end and entry is self._epochs.entries[-1]
+        return self._chunk(link, size, offset, entry, now, is_last=is_last)
 
     def _boundary(self, link: ReplicaLink, now: int) -> Chunk | None:
         """Tell a follower that has everything about a new epoch, if it does not know it
@@ -431,12 +443,20 @@ class MasterCore:
         return self._chunk(link, 0, link.next, entries[-1], now)
 
     def _chunk(
-        self, link: ReplicaLink, size: int, offset: int, entry: EpochRange | None, now: int
+        self,
+        link: ReplicaLink,
+        size: int,
+        offset: int,
+        entry: EpochRange | None,
+        now: int,
+        *,
+        is_last: bool = False,
     ) -> Chunk:
         confirmed = self.in_sync.confirmed
         epoch, start = (entry.epoch, entry.start) if entry else (-1, 0)
         link.written_at_ms, link.epoch_told, link.confirmed_told = now, epoch, confirmed
-        return Chunk(encode_transfer(size, offset, epoch, start, confirmed), offset, size)
+        head = encode_transfer(size, offset, epoch, start, confirmed)
+        return Chunk(head, offset, size, is_last)
 
     # Time -------------------------------------------------------------------------------------
 

@@ -100,6 +100,11 @@ class RemotingServer:
     def connection_count(self) -> int:
         return len(self._connections)
 
+    def buffered_bytes(self) -> tuple[int, int]:
+        """Return the bytes of requests that are not complete, and of answers that are not sent."""
+        connections = list(self._connections)
+        return sum(c.half_frame for c in connections), sum(c.unsent for c in connections)
+
     async def start(
         self,
         host: str,

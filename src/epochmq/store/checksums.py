@@ -35,7 +35,6 @@ _TABLES_MAX = 16
 
 _ENTRY = Struct(">III")
 _CHECKED = Struct(">QII")
-_NO_ENTRY = bytes(_ENTRY.size)
 
 
 class BlockVerdict(Enum):
@@ -70,8 +69,14 @@ class Block:
 
     def entry(self) -> bytes:
         """Return the block's entry for the checksum file."""
-        check = crc32(_CHECKED.pack(self.start, self.covered, self.crc))
-        return _ENTRY.pack(self.covered, self.crc, check)
+        return _entry(self.start, self.covered, self.crc)
+
+
+def _entry(start: int, covered: int, crc: int) -> bytes:
+    """Return the entry of the block at `start`, whose first `covered` bytes have the CRC-32
+    `crc`.
+    """
+    return _ENTRY.pack(covered, crc, crc32(_CHECKED.pack(start, covered, crc)))
 
 
 Computed = list[tuple[Block, int]]
@@ -179,26 +184,29 @@ class BlockChecksums:
         """Write entries below the synced offset `limit` for blocks whose checksums are known.
 
         The log computed these checksums while it wrote the blocks. One call handles some MiB at
-        most; returns whether there may be more.
+        most; returns whether there may be more, False also if the disk refuses.
         """
         written = self._log.written
-        found: Computed = []
         segment = self._log.find(self.covered)
         if segment is None:
             return False
-        at = self.covered - (self.covered - segment.start) % BLOCK_BYTES
-        while len(found) < BLOCKS_AT_ONCE and (crc := written.crc_of(at)) is not None:
-            stop = min(at + BLOCK_BYTES, segment.end)
-            if stop > limit:
+        first = at = self.covered - (self.covered - segment.start) % BLOCK_BYTES
+        entries = bytearray()
+        full = BLOCKS_AT_ONCE * _ENTRY.size
+        while len(entries) < full and at < segment.end:
+            stop, crc = min(at + BLOCK_BYTES, segment.end), written.crc_of(at)
+            if crc is None or stop > limit:
                 break
-            found.append((Block(at, stop, stop - at, crc), stop - at))
+            entries += _entry(at, stop - at, crc)
             at = stop
-            if at == segment.end:
-                break
-        if found:
-            self.record(found, self._generation)
+        if entries:
+            try:
+                self._put_entries(segment, first, entries)
+                self.covered = at
+            except EnvironmentFault as error:
+                _warn(error)
         written.drop_below(self.covered)
-        return len(found) == BLOCKS_AT_ONCE
+        return len(entries) == full and self.covered == at
 
     def steps(self, limit: int, *, partial: bool) -> tuple[list[Step], Computed]:
         """Return steps that compute the missing checksums below `limit`, and their results.
@@ -264,7 +272,7 @@ class BlockChecksums:
                 if block.start <= self.covered < block.start + size:
                     self.covered = block.start + size
         except EnvironmentFault as error:
-            _log.warning("checksums of the log cannot be written, it goes on without: %s", error)
+            _warn(error)
 
     def _put(self, blocks: list[Block]) -> None:
         """Write entries; adjacent blocks of one file are written together."""
@@ -282,22 +290,27 @@ class BlockChecksums:
             blocks = blocks[count:]
 
     def _put_adjacent(self, segment: Segment, blocks: list[Block]) -> None:
+        entries = bytearray().join(block.entry() for block in blocks)
+        self._put_entries(segment, blocks[0].start, entries)
+
+    def _put_entries(self, segment: Segment, start: int, entries: bytearray) -> None:
+        """Write the entries of adjacent blocks from `start` on; an entry that covers as much
+        stays.
+        """
         table = self._table(segment)
         if table is None:
             if self._disk.exists(_path(segment.start)):
                 self._remove(segment.start)  # it cannot be read
                 self._sync_names()
             table = self._tables[segment.start] = bytearray(_table_bytes(segment))
-        first = (blocks[0].start - segment.start) // BLOCK_BYTES * _ENTRY.size
-        entries = table[first : first + len(blocks) * _ENTRY.size]
-        changed = False
-        for number, block in enumerate(blocks):
-            at = number * _ENTRY.size
-            old = entries[at : at + _ENTRY.size]
-            if old == _NO_ENTRY or self.block_at(block.start).covered < block.covered:
-                entries[at : at + _ENTRY.size] = block.entry()
-                changed = True
-        if changed:
+        first = (start - segment.start) // BLOCK_BYTES * _ENTRY.size
+        there = table[first : first + len(entries)]
+        if any(there):
+            for at in range(0, len(entries), _ENTRY.size):
+                known = self.block_at(start + at // _ENTRY.size * BLOCK_BYTES).covered
+                if known >= _ENTRY.unpack_from(entries, at)[0]:
+                    entries[at : at + _ENTRY.size] = there[at : at + _ENTRY.size]
+        if entries != there:
             self._open(segment.start, len(table)).write(first, entries)
             table[first : first + len(entries)] = entries
             self._unsynced.add(segment.start)
@@ -506,6 +519,10 @@ class _Computation:
         except EnvironmentFault as error:
             # Retention may have closed the file; nothing is lost but the checksums.
             _log.info("no checksums for %s: %s", self._segment.path, error)
+
+
+def _warn(error: EnvironmentFault) -> None:
+    _log.warning("checksums of the log cannot be written, it goes on without: %s", error)
 
 
 def _block(segment: Segment, number: int) -> Block:

@@ -19,6 +19,7 @@ from epochmq.base.safeguards import Safeguards
 from epochmq.model.record import BLANK, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, store_time_at
 from epochmq.model.record import TRAILING_BLANK_BYTES as TAIL_BYTES
 from epochmq.native import library
+from epochmq.native.memory import NativeMemory
 from epochmq.store.append import Appender
 from epochmq.store.consume_queue import WRITE_UNITS, ConsumeQueue
 from epochmq.store.dispatch import LogDispatcher
@@ -67,7 +68,9 @@ class Follower:
             staged=appender.staged,
             sinks=sinks,
         )
-        self._buffer = memoryview(bytearray(0))
+        self._buffer = memoryview(b"")
+        self._buffer_at = 0
+        """The address of the buffer, for the native code."""
         self._window_at = 0
         """Log offset of the bytes in the window."""
         self.active = False
@@ -104,7 +107,8 @@ class Follower:
         if log.end == log.active_end:
             log.roll()
         if not self._buffer:
-            self._buffer = memoryview(bytearray(min(RAW_WINDOW_BYTES, log.file_bytes)))
+            memory = NativeMemory(min(RAW_WINDOW_BYTES, log.file_bytes))
+            self._buffer, self._buffer_at = memory.view, memory.address
         return self._buffer[: min(limit, log.active_end - log.end)]
 
     def written(self, count: int) -> list[ConsumeQueue]:
@@ -152,7 +156,8 @@ class Follower:
 
     def _newest(self, native: NativeRecords, at: int, count: int) -> int:
         """Examine the window from `at` on in native code; return where it stopped."""
-        stop, wall = native.newest(self._buffer, at, count, self._appender.last_wall)
+        last_wall = self._appender.last_wall
+        stop, wall = native.newest(self._buffer, at, count, last_wall, self._buffer_at)
         self._appender.saw(wall)
         return stop
 
@@ -250,7 +255,8 @@ class Follower:
         """
         base = self._window_at
         if self._whole_end >= base:
-            return native.decode(self._buffer, base, self._whole_end - base, self._log.end - base)
+            at, limit = self._whole_end - base, self._log.end - base
+            return native.decode(self._buffer, base, at, limit, address=self._buffer_at)
         start = segment.start
         return native.decode(segment.view, start, self._whole_end - start, limit, 1)
 

@@ -5,8 +5,7 @@ say why.
 """
 
 import ctypes
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct
 
@@ -14,7 +13,7 @@ import msgspec
 
 from epochmq.native import library
 from epochmq.native.library import Library
-from epochmq.native.memory import NativeMemory
+from epochmq.native.memory import BufferAddress, NativeMemory
 from epochmq.native.native_index import KEY_BYTES, PackedKeys, place_of
 from epochmq.store.draft import UNIT_BYTES
 
@@ -102,19 +101,24 @@ class NativeRecords:
         self._head_args = HeadsArgs()
 
     def decode(
-        self, view: memoryview, start: int, at: int, limit: int, most: int = RECORDS_MAX
+        self,
+        view: memoryview,
+        start: int,
+        at: int,
+        limit: int,
+        most: int = RECORDS_MAX,
+        address: int | None = None,
     ) -> AppendedRecords | None:
         """Decode at most `most` ordinary records of `view` from position `at`, complete below
         `limit`.
 
-        `view` begins at log offset `start`. Returns None if the first record is not decoded.
+        `view` begins at log offset `start`, and is at `address` if the caller knows it. Returns
+        None if the first record is not decoded.
         """
         args = self._args
         args.count_max = most
         args.at, args.limit, args.start = at, min(limit, len(view)), start
-        with address_of(view) as args.bytes:
-            count = self._records(ctypes.addressof(args))
-        if not count:
+        if not (count := self._call(self._records, args, view, address)):
             return None
         units, groups, keys = self._views
         rows = _GROUP.iter_unpack(groups[: args.groups_count * _GROUP.size])
@@ -140,48 +144,30 @@ class NativeRecords:
             packed,
         )
 
-    def newest(self, view: memoryview, at: int, limit: int, wall: int) -> tuple[int, int]:
+    def newest(
+        self, view: memoryview, at: int, limit: int, wall: int, address: int | None = None
+    ) -> tuple[int, int]:
         """Return (where it stopped, the newest store time in ms) of the heads from `at` on.
 
         It stops where store times go back by much, or where there is no record.
         """
         args = self._head_args
         args.at, args.limit, args.wall = at, min(limit, len(view)), wall
-        with address_of(view) as args.bytes:
-            self._heads(ctypes.addressof(args))
+        self._call(self._heads, args, view, address)
         return args.at, args.wall
 
-
-class _PyBuffer(ctypes.Structure):
-    """Py_buffer, needed for its address; its layout is the same in all versions of Python."""
-
-    _fields_ = [
-        ("buf", _POINTER), ("obj", ctypes.py_object), ("len", ctypes.c_ssize_t),
-        ("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int), ("ndim", ctypes.c_int),
-        *((name, _POINTER) for name in ("format", "shape", "strides", "suboffsets", "internal")),
-    ]  # fmt: skip
-
-
-_get = ctypes.pythonapi.PyObject_GetBuffer
-_get.argtypes, _get.restype = (
-    [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int],
-    ctypes.c_int,
-)
-_release = ctypes.pythonapi.PyBuffer_Release
-_release.argtypes, _release.restype = [ctypes.POINTER(_PyBuffer)], None
-
-
-@contextmanager
-def address_of(view: memoryview) -> Iterator[int]:
-    """Yield the address of the bytes of `view`, which may be read-only; they stay there
-    meanwhile.
-    """
-    buffer = _PyBuffer()
-    _get(view, ctypes.byref(buffer), 0)
-    try:
-        yield buffer.buf
-    finally:
-        _release(ctypes.byref(buffer))
+    @staticmethod
+    def _call(
+        function: Callable[[int], int],
+        args: RecordsArgs | HeadsArgs,
+        view: memoryview,
+        address: int | None,
+    ) -> int:
+        if address is not None:
+            args.bytes = address
+            return function(ctypes.addressof(args))
+        with BufferAddress(view) as args.bytes:
+            return function(ctypes.addressof(args))
 
 
 # Guard ---------------------------------------------------------------------------------------
@@ -206,7 +192,7 @@ class Guard:
 
     def add(self, view: memoryview) -> int:
         """Guard the mapping behind `view`; return the argument for `remove`, 0 if not guarded."""
-        with address_of(view) as address:
+        with BufferAddress(view) as address:
             found = self.works and self._native.guard_add(address, len(view))
         return address if found else 0
 

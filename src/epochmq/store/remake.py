@@ -21,10 +21,10 @@ from epochmq.model.names import (
 )
 from epochmq.model.property_names import REAL_QID, REAL_TOPIC
 from epochmq.native.library import Library, RemakeArgs
+from epochmq.native.memory import BufferAddress
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.dispatch import index_keys
 from epochmq.store.draft import Draft
-from epochmq.store.native_records import address_of
 from epochmq.store.native_send import HALF, LEVELS, TIMED, SendRun, SendTexts, StagedEnds
 from epochmq.store.options import StoreOptions
 
@@ -112,7 +112,7 @@ class Remaker:
         view = segment.view
         rows = (ctypes.c_int64 * (3 * len(sources)))(*chain.from_iterable(sources))
         args = self._args
-        with address_of(view) as args.log:
+        with BufferAddress(view) as args.log:
             args.start, args.end = segment.start, min(segment.end, limit)
             args.sources, args.count = ctypes.addressof(rows), len(sources)
             args.kind, args.wall = kind, wall

@@ -10,7 +10,7 @@ It errs in one direction only: it accepts a message that it does not know, which
 twice. It never claims a message that the log does not have.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,7 +61,7 @@ class SinkMemory:
     file = FILE
 
     def __init__(self) -> None:
-        self._settled: dict[SinkKey, _Progress] = {}
+        self._settled: OrderedDict[SinkKey, _Progress] = OrderedDict()
         """Ordered by last use, the oldest first."""
         self._weight = 0
         self._recent: deque[tuple[int, int, SinkMark] | SinkRun] = deque()

@@ -324,7 +324,7 @@ class Store:
             if self.on_append is not None:
                 self.on_append()
             if self._read_limit.confirm_limit is not None or not self.options.sync_flush:
-                self._read_limit.advance()
+                self._read_limit.log_grew()
         if len(self._appender.staged) >= _STAGED_MAX:
             self._index_staged()
         if self._log.pending and not self._fail_fast and self._pool_is_full():

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from weakref import ref
 
 from epochmq.native.library import Library
+from epochmq.native.memory import BufferAddress
 from epochmq.store.draft import UNIT_BYTES
-from epochmq.store.native_records import address_of
 from epochmq.store.segment import Segment
 
 _POINTER, _TEXT, _I64 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
@@ -75,7 +75,7 @@ class NativeUnits:
         args.first, args.queue_id = first, queue_id
         args.topic_at, args.topic_size = topic, len(topic)
         args.crc, args.room = crc, room
-        with address_of(segment.view) as args.bytes:
+        with BufferAddress(segment.view) as args.bytes:
             count: int = self._call(ctypes.addressof(args))
         return count, args.size
 
@@ -104,7 +104,7 @@ class NativeNeighbours:
         """
         args = self._args
         if self._view() is not view:
-            with address_of(view) as args.bytes:
+            with BufferAddress(view) as args.bytes:
                 self._view = ref(view)
             args.start, args.end = start, start + len(view)
         args.units, args.count = units, len(units) // UNIT_BYTES

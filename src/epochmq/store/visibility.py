@@ -56,10 +56,12 @@ class Visibility:
         shown: dict[ConsumeQueue, int] = {}
         if self._backlog:
             self._advance_backlog(readable, shown)
+        run_end = -1
         while waiting and waiting[0][0] <= readable:
-            for queue, end in waiting.popleft()[1]:
+            run_end, run = waiting.popleft()
+            for queue, end in run:
                 shown[queue] = end
-        if waiting:
+        if waiting and run_end != readable:
             for queue, _ in waiting[0][1]:
                 end = queue.end_at(readable, shown.get(queue, queue.visible))
                 if end > queue.visible:
@@ -137,6 +139,14 @@ class ReadLimit:
             self._visibility.advance(target)
         pointers.check_order()
 
+    def log_grew(self) -> None:
+        """Move both offsets after an append, unless replication must confirm more before that."""
+        pointers, limit = self._pointers, self.confirm_limit
+        if limit is not None and pointers.reads_bounded:
+            if limit <= pointers.confirmed == pointers.dispatched:
+                return
+        self.advance()
+
     def limit_confirm(self, offset: int | None) -> None:
         """Bound `confirmed`, and so what readers see, by `offset` (replication); None: no bound.
 
@@ -155,7 +165,7 @@ class ReadLimit:
     def hold(self, touched: list[ConsumeQueue]) -> None:
         """Show the ends of the `touched` queues once the log's complete records are readable."""
         self._visibility.hold(self._whole_end(), touched)
-        self.advance()
+        self.log_grew()
 
     def hide(self, offset: int) -> None:
         """Show readers only messages below `offset`, even if more was confirmed.

@@ -7,8 +7,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from epochmq.native.library import Library, WaitsArgs
+from epochmq.native.memory import BufferAddress
 from epochmq.store.commit_log import CommitLog
-from epochmq.store.native_records import address_of
 
 NAMES_MAX = 10_000
 _ROW = Struct("=qqqqii")
@@ -51,7 +51,7 @@ class WaitsReader:
         view = segment.view
         rows = bytearray(_ROW.size * len(units))
         sources = (ctypes.c_int64 * (3 * len(units)))(*chain.from_iterable(units))
-        with address_of(view) as address:
+        with BufferAddress(view) as address:
             args = WaitsArgs(address, segment.start, min(segment.end, limit))
             args.sources, args.count = ctypes.addressof(sources), len(units)
             args.out = ctypes.addressof(ctypes.c_char.from_buffer(rows))

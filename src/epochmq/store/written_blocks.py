@@ -4,6 +4,8 @@ The bytes are in the processor's cache then. Reading a block again later costs s
 as its checksum, in a thread that competes with the event loop.
 """
 
+from collections import OrderedDict
+
 from epochmq.base.ports import Buffer
 from epochmq.model.crc import MASK, continue_crc32
 
@@ -28,8 +30,9 @@ class WrittenBlocks:
         self._start = self._stop = 0
         """Start of the current block; `_stop` is its end."""
         self._crc = 0
-        self._known: dict[int, int] = {}
-        """CRC-32 of complete blocks, by the offset of the first byte; the oldest block first."""
+        self._known: OrderedDict[int, int] = OrderedDict()
+        """CRC-32 of complete blocks, by the offset of the first byte; the oldest block first. A
+        plain dict would search its first entry behind all those that were removed."""
 
     def clear(self) -> None:
         """Forget everything, because bytes of the log changed, or may have changed, in another
@@ -54,17 +57,18 @@ class WrittenBlocks:
 
     def _add_across(self, offset: int, data: memoryview, file_stop: int) -> None:
         """Add bytes that cross a block boundary."""
-        at, end = max(offset, self._start), offset + len(data)
-        while at < end >= (stop := self._stop):
-            self._known[self._start] = (
-                continue_crc32(data[at - offset : stop - offset], self._crc) & MASK
-            )
-            at = stop
-            self._begin(stop, file_stop)
+        known, crc = self._known, self._crc
+        start, stop = self._start, self._stop
+        at, end = max(offset, start), offset + len(data)
+        while at < end >= stop:
+            known[start] = continue_crc32(data[at - offset : stop - offset], crc) & MASK
+            at = start = stop
+            stop, crc = min(start + BLOCK_BYTES, file_stop), 0
         if at < end:
-            self._crc = continue_crc32(data[at - offset :], self._crc)
-        while len(self._known) > KEPT_MAX:
-            del self._known[next(iter(self._known))]
+            crc = continue_crc32(data[at - offset :], crc)
+        self._start, self._stop, self._crc = start, stop, crc
+        while len(known) > KEPT_MAX:
+            known.popitem(last=False)
 
     def crc_of(self, start: int) -> int | None:
         """Return the CRC-32 of the whole block at `start`; None if it is not known."""

@@ -147,7 +147,11 @@ class ElectedBody(Body):
 
 
 class HAConnectionInfo(Body):
-    """One slave, as its master sees it. Offsets are bytes in the commit log."""
+    """One slave, as its master sees it. Offsets are bytes in the commit log.
+
+    EpochMQ's own, absent without controllers: `epochmq_lag_ms` is how long ago the slave last had
+    the whole log, -1 before that is known; `epochmq_broker_id` is the slave's id in its group.
+    """
 
     addr: str = ""
     slave_ack_offset: int = 0
@@ -155,6 +159,8 @@ class HAConnectionInfo(Body):
     in_sync: bool = False
     transferred_byte_in_second: int = 0
     transfer_from_where: int = 0
+    epochmq_lag_ms: int | UnsetType = UNSET
+    epochmq_broker_id: int | UnsetType | None = UNSET
 
 
 class HAClientInfo(Body):
