@@ -31,7 +31,7 @@ class AuthHarness(BrokerHarness):
         }
         super().__init__(**{**options, **changes})
         self.node.accounts.unlock(CIPHER)
-        self.node.create_first_users()
+        self.node.update_users(leads=True)
         self.sink.save_metadata(self.clock.now)
 
     def ask(self, command: Command, user: Credentials | None = ADMIN) -> Command:

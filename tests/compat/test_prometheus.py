@@ -99,7 +99,10 @@ class Prometheus:
 
 @pytest.fixture(scope="module")
 def group() -> Iterator[Group]:
-    made = Group(broker_config={"minInSyncReplicas": 2, "allAckInSyncStateSet": True})
+    # A master shows how far a replica is behind while they are connected: a stopped replica stays
+    # connected here.
+    config: dict[str, Any] = {"minInSyncReplicas": 2, "allAckInSyncStateSet": True}
+    made = Group(broker_config={**config, "haHousekeepingInterval": 300_000})
     for server in (made.namesrv, *made.controllers, *made.brokers):
         server.config.update({**PROM, "metricsPromExporterPort": free_port()})
     with made as running:

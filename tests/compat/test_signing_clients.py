@@ -23,7 +23,7 @@ from .drivers.driver import Driver, ScenarioError
 from .peers.cluster import Cluster
 from .peers.epochmq import EpochCluster
 from .peers.java import JavaCluster
-from .peers.secure import ADMIN, SECURE
+from .peers.secure import ADMIN, SECURE, user_options
 
 ALICE = Credentials("alice", "alice-secret-1")
 BOB = Credentials("bob", "bob-secret-1")
@@ -82,10 +82,6 @@ def client(request: pytest.FixtureRequest) -> Client:
 def driver(client: Client) -> Iterator[Driver]:
     with had(client.build) as running:
         yield running
-
-
-def user_options(user: Credentials) -> dict[str, str]:
-    return {"user": user.access_key, "secret": user.secret_key}
 
 
 def test_a_user_with_permission_sends_and_consumes(

@@ -1,11 +1,14 @@
 """What a broker without sockets measures after some messages."""
 
+from typing import Any
+
 from tests.broker.broker_harness import BrokerHarness, send
 from tests.observe.test_families import samples_of
 
 from epochmq.broker.serving.roles import Role
 from epochmq.observe.broker_metrics import BrokerMetrics
 from epochmq.observe.families import write_families
+from epochmq.wire.bodies.controller_bodies import HAConnectionInfo, HARuntimeInfo
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import Command
 
@@ -17,7 +20,7 @@ class Scraped:
 
     def __init__(self, harness: BrokerHarness) -> None:
         harness.sink.stage.count_sent()  # as each tick of the broker does
-        metrics = BrokerMetrics(harness.node)
+        metrics = BrokerMetrics(harness.node, lambda: (3, 4))
         self.common = metrics.common_labels()
         families = [family for family in metrics.families() if family is not None]
         text = b"".join(write_families(families, self.common, 10_000))
@@ -91,7 +94,9 @@ def test_deleted_topics_and_groups_have_no_samples() -> None:
         harness.client().ask(Command(code, ext=ext))
     harness.client().ask(send(b"x", topic="TBW102"))
     harness.sink.stage.count_sent()
-    families = [each for each in BrokerMetrics(harness.node).families() if each is not None]
+    families = [
+        each for each in BrokerMetrics(harness.node, lambda: (3, 4)).families() if each is not None
+    ]
     text = b"".join(write_families(families, {}, 10_000)).decode()
     assert 'topic="T"' not in text
     assert f'consumer_group="{GROUP}"' not in text
@@ -124,3 +129,39 @@ def test_role_and_store() -> None:
     harness.clock.step(5_000)
     age = Scraped(harness).value("rocketmq_storage_message_reserve_time_milliseconds", **store)
     assert age == 5_000
+
+
+class Replicated:
+    """The status of a group with two slaves; one has never acknowledged."""
+
+    def ha_status(self) -> HARuntimeInfo:
+        return HARuntimeInfo(
+            master=True,
+            ha_connection_info=[
+                # It connects again, before its older connection is closed.
+                HAConnectionInfo("s1:1", diff=99, in_sync=True, epochmq_broker_id=7),
+                HAConnectionInfo(
+                    "s1:2", diff=70, in_sync=True, epochmq_lag_ms=1_500, epochmq_broker_id=7
+                ),
+                HAConnectionInfo("s2", diff=90, epochmq_lag_ms=-1),
+                HAConnectionInfo("s3", diff=-5),
+            ],
+        )
+
+    def figures(self) -> dict[str, str]:
+        return {}
+
+
+def test_how_far_replicas_are_behind() -> None:
+    harness = BrokerHarness()
+    replica: Any = Replicated()
+    harness.node.join_group(replica, harness.node.group_position, None)
+    found = Scraped(harness)
+    lag = {"replica": "7", "in_sync": "true"}
+    assert found.value("epochmq_replica_lag_bytes", **lag) == 70
+    assert found.value("epochmq_replica_lag_milliseconds", **lag) == 1_500
+    behind = {"replica": "s3", "in_sync": "false"}
+    assert found.value("epochmq_replica_lag_bytes", **behind) == 0
+    for unknown in ("s2", "s3"):
+        labels = {"replica": unknown, "in_sync": "false"}
+        assert found.value("epochmq_replica_lag_milliseconds", **labels) is None

@@ -1,10 +1,12 @@
 """Scrapes over HTTP: at the same time, while other work goes on, with a port that is taken."""
 
 import asyncio
+import gc
 import gzip
 import socket
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 
 import pytest
 from tests.observe.test_families import samples_of
@@ -80,6 +82,23 @@ async def test_scrapes_at_the_same_time_share_one_answer() -> None:
     assert metrics.scrapes == 1
     await scrapes.write()
     assert metrics.scrapes == 2
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_cycles_are_collected_after_a_scrape_and_not_in_it(fails: bool) -> None:
+    during: list[bool] = []
+
+    class Looking(Many):
+        def families(self) -> Iterator[Family | None]:
+            during.append(gc.isenabled())
+            if fails:
+                raise RuntimeError("no")
+            yield from super().families()
+
+    scrapes = Scrapes(Looking(), {}, 10_000)
+    with nullcontext() if not fails else pytest.raises(RuntimeError):
+        await scrapes.write()
+    assert (during, gc.isenabled()) == ([False], True)
 
 
 async def test_a_connection_can_ask_again_and_in_advance() -> None:

@@ -1,9 +1,15 @@
 """Metrics of the process of a server."""
 
+import pytest
 from tests.observe.test_families import samples_of
 
 from epochmq.observe.families import write_families
-from epochmq.observe.process_metrics import process_families, resident_bytes, slow_turns
+from epochmq.observe.process_metrics import (
+    memory_by_owner,
+    process_families,
+    resident_bytes,
+    slow_turns,
+)
 
 
 async def test_memory_descriptors_and_log_lines() -> None:
@@ -23,3 +29,11 @@ def test_memory_of_this_process() -> None:
     resident = resident_bytes()
     assert resident is not None
     assert resident > 1 << 20
+
+
+def test_memory_by_owner_adds_up() -> None:
+    sizes = {owner: size for (owner,), size in memory_by_owner()}
+    assert sizes.keys() == {"process", "files", "shared"}
+    resident = resident_bytes()
+    assert resident is not None
+    assert sum(sizes.values()) == pytest.approx(resident, rel=0.1)

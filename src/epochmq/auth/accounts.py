@@ -4,7 +4,7 @@ Passwords are encrypted in the file, in its journal and on the way to replicas. 
 table of its master, so that a new master has the same users.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -178,6 +178,37 @@ class AccountTable:
             known[name] = None
         self._initial = tuple(known)
         return refused
+
+    def replace_all(
+        self, accounts: Sequence[Account], kept: Collection[str], wall: int
+    ) -> list[str]:
+        """Make `accounts` the only ones besides those with the names `kept`.
+
+        Returns the names of the accounts that changed. Raises `BadUser` if the limits do not allow
+        these accounts; then nothing has changed.
+        """
+        wanted = {each.name: each for each in accounts if each.name not in kept}
+        others = [each for name, each in self._table.items() if name in kept]
+        entries = sum(_count(each.policies) for each in (*wanted.values(), *others))
+        if len(wanted) + len(others) > limits.USERS_MAX:
+            raise BadUser(f"there would be more than {limits.USERS_MAX} users")
+        if entries > limits.POLICY_ENTRIES_TOTAL_MAX:
+            most = limits.POLICY_ENTRIES_TOTAL_MAX
+            raise BadUser(f"there would be more than {most} entries of policies; use defaults")
+        dropped = [name for name in self._table if name not in wanted and name not in kept]
+        for name in dropped:
+            self.delete_user(name, wall)
+        changed = [each for each in wanted.values() if not self._has(each)]
+        for each in changed:
+            self._store(each, wall)
+        return sorted([*dropped, *(each.name for each in changed)])
+
+    def _has(self, account: Account) -> bool:
+        """Return whether there is this account; encryption gives another text each time."""
+        known = self._table.get(account.name)
+        if known is None or replace(known, sealed="") != replace(account, sealed=""):
+            return False
+        return known.sealed == account.sealed or self.password(known) == self.password(account)
 
     def delete_user(self, name: str, wall: int) -> bool:
         """Remove a user and its policies; return whether the user existed."""

@@ -4,7 +4,7 @@ The counters are those of the broker's statistics; nothing is added to the way o
 are read at the scrape. What RocketMQ measures and EpochMQ does not is in docs/OPERATING.md.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from epochmq.base.histogram import Histogram
@@ -14,8 +14,9 @@ from epochmq.broker.serving.roles import Role
 from epochmq.broker.state import broker_stats as counted
 from epochmq.model.names import DLQ, RETRY, is_system_group, is_system_topic
 from epochmq.observe.delayed_metrics import pop_families, timer_families
-from epochmq.observe.families import COUNTER, GAUGE, HISTOGRAM, Family, Row
+from epochmq.observe.families import COUNTER, GAUGE, HISTOGRAM, Family, Row, drained
 from epochmq.observe.request_metrics import request_families
+from epochmq.wire.bodies.controller_bodies import HAConnectionInfo
 
 _TOPIC_TYPE = "message.type"
 _TOPIC_LABELS = ("topic", "message_type", "is_system")
@@ -40,10 +41,16 @@ class _Lags:
 
 
 class BrokerMetrics:
-    """Reads the metrics of one broker."""
+    """Reads the metrics of one broker.
 
-    def __init__(self, node: BrokerContext) -> None:
+    Args:
+        node: the broker.
+        buffered_bytes: returns the bytes of incomplete requests and of unsent answers.
+    """
+
+    def __init__(self, node: BrokerContext, buffered_bytes: Callable[[], tuple[int, int]]) -> None:
         self._node = node
+        self._buffered_bytes = buffered_bytes
 
     def common_labels(self) -> dict[str, str]:
         """Return the labels of every sample."""
@@ -236,6 +243,11 @@ class BrokerMetrics:
     # Clients and groups ----------------------------------------------------------------------
 
     def _clients(self) -> Iterator[Family]:
+        incomplete, unsent = self._buffered_bytes()
+        yield Family(
+            "epochmq_connection_buffer_bytes", GAUGE, "Memory of the buffers of connections.",
+            ("buffer",), [(("incomplete_requests",), incomplete), (("unsent_answers",), unsent)],
+        )  # fmt: skip
         producers: dict[tuple[str, ...], int] = {}
         for members in self._node.producers.groups.values():
             for member in members.values():
@@ -317,12 +329,22 @@ class BrokerMetrics:
         )
         status = node.replica.ha_status()
         if status.master:
+            links = {  # of two connections of one replica the newer one
+                (_replica_name(link), _truth(link.in_sync)): link
+                for link in status.ha_connection_info
+            }
             yield Family(
                 "epochmq_replica_lag_bytes", GAUGE, "Bytes of the log that a replica lacks.",
                 ("replica", "in_sync"),
+                [(labels, max(0, link.diff)) for labels, link in links.items()],
+            )  # fmt: skip
+            yield Family(
+                "epochmq_replica_lag_milliseconds", GAUGE,
+                "Time since a replica last had the whole log.", ("replica", "in_sync"),
                 [
-                    ((link.addr, _truth(link.in_sync)), max(0, link.diff))
-                    for link in status.ha_connection_info
+                    (labels, link.epochmq_lag_ms)
+                    for labels, link in links.items()
+                    if isinstance(link.epochmq_lag_ms, int) and link.epochmq_lag_ms >= 0
                 ],
             )  # fmt: skip
         figures = {**node.replica.figures(), **node.escape_figures(node.clock.now_ms())}
@@ -373,7 +395,8 @@ def _lag_families(lags: _Lags) -> Iterator[Family]:
         ("queueing_latency_milliseconds", "Age of the first message not pulled.", lags.queueing),
         ("ready_messages", "Messages that are not pulled.", lags.ready),
     ):
-        yield Family(f"rocketmq_consumer_{name}", GAUGE, help_text, _LAG_LABELS, rows)
+        name = f"rocketmq_consumer_{name}"
+        yield Family(name, GAUGE, help_text, _LAG_LABELS, drained(rows))
 
 
 def _by_group(items: Iterable[tuple[str, counted.StatsItem]]) -> Iterator[Row]:
@@ -388,6 +411,15 @@ def _to_dlq(items: Iterable[tuple[str, counted.StatsItem]]) -> Iterator[Row]:
     for key, item in items:
         topic, _, group = key.partition("@")
         yield (group, topic, _truth(is_system_group(group))), item.value
+
+
+def _replica_name(link: HAConnectionInfo) -> str:
+    """Return a name that stays when the replica connects again: its broker id if it is known.
+
+    The address is that of the connection; its port is another one after each connect.
+    """
+    known = link.epochmq_broker_id
+    return str(known) if isinstance(known, int) else link.addr
 
 
 def _truth(value: bool) -> str:

@@ -24,11 +24,12 @@ __all__ = [
     "HISTOGRAM",
     "Family",
     "Row",
+    "drained",
     "write_families",
 ]
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
-PIECE_ROWS = 50
+PIECE_ROWS = 20
 
 
 Row = tuple[Sequence[str], float | Histogram]
@@ -49,6 +50,13 @@ class Family:
     labels: Sequence[str]
     rows: Iterable[Row]
     common: Mapping[str, str] | None = None
+
+
+def drained(rows: list[Row]) -> Iterator[Row]:
+    """Yield the rows and remove each from the list, so that many are not freed in one step."""
+    rows.reverse()
+    while rows:
+        yield rows.pop()
 
 
 class _Piece:

@@ -8,6 +8,9 @@ from epochmq.runtime.process import process_figures
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _STATM = "/proc/self/statm"
+_STATUS = "/proc/self/status"
+_OWNERS = {"RssAnon": "process", "RssFile": "files", "RssShmem": "shared"}
+"""Lines of `_STATUS` by who owns the memory. Memory of files can be taken back by the system."""
 
 
 def process_families() -> Iterator[Family]:
@@ -31,6 +34,25 @@ def process_families() -> Iterator[Family]:
         yield Family(
             "epochmq_resident_memory_bytes", GAUGE, "Memory of the process.", (), [((), resident)]
         )
+    yield Family(
+        "epochmq_memory_bytes", GAUGE,
+        "Memory by owner: the process itself, files that it maps, and shared memory.",
+        ("owner",), memory_by_owner(),
+    )  # fmt: skip
+
+
+def memory_by_owner() -> list[Row]:
+    """Return the resident bytes of each owner; nothing where the system does not say."""
+    try:
+        with open(_STATUS, encoding="ascii", errors="replace") as file:
+            fields = dict(line.split(":", 1) for line in file if ":" in line)
+        return [
+            ((owner,), int(fields[name].split()[0]) * 1024)
+            for name, owner in _OWNERS.items()
+            if name in fields
+        ]
+    except (OSError, IndexError, ValueError):
+        return []
 
 
 def slow_turns(text: str) -> list[Row]:

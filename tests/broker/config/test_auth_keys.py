@@ -82,3 +82,24 @@ def test_half_configurations_do_not_start(keys: dict[str, str], problem: str) ->
     with pytest.raises(ConfigError, match=problem) as error:
         load(**keys)
     assert "hunter2" not in str(error.value)
+
+
+def test_acl_1_is_authentication_and_authorization() -> None:
+    options = load(aclEnable="true", plainAclPath="plain_acl.yml")
+    rules = access_rules(options)
+    assert rules is not None
+    assert rules.authenticates
+    assert rules.authorizes
+    assert load(aclEnable="false").acl_enable is False
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"migrateAuthFromV1Enabled": "true"}, "reads them once"),
+        ({"totalReplicas": "2"}, "needs innerClientAuthenticationCredentials"),
+    ],
+)
+def test_acl_1_with_other_options(keys: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        load(aclEnable="true", **keys)

@@ -16,4 +16,4 @@ def test_every_key_is_in_one_place() -> None:
 
 @pytest.mark.parametrize(("text", "count"), [("false", 0), (" False ", 0), ("true", 1), ("", 1)])
 def test_only_the_value_that_leaves_it_off(text: str, count: int) -> None:
-    assert len(not_served_problems({"aclEnable": text, "other": "true"})) == count
+    assert len(not_served_problems({"enableLmq": text, "other": "true"})) == count

@@ -70,7 +70,7 @@ def test_a_java_brokers_file() -> None:
         ("brokerClusterName", "a/b", "forbidden character"),
         ("brokerRole", "SLAVE", "brokerId' must be more than 0"),
         ("brokerRole", "LEADER", "must be one of"),
-        ("aclEnable", "true", "not served.*migrateAuthFromV1Enabled makes users"),
+        ("enableLmq", "true", "not served: only 'false' is accepted"),
         ("authenticationEnabled", "True", "needs initAuthenticationUser"),
         ("enableControllerMode", "true", "needs 'controllerAddr'"),
         ("storeType", "defaultRocksDB", "not served"),
@@ -115,7 +115,7 @@ def test_rocketmqs_samples_for_controller_mode() -> None:
 
 def test_all_faults_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        load(aclEnable="true", listenPort="x", brokerNmae="b")
+        load(enableLmq="true", listenPort="x", brokerNmae="b")
     assert len(caught.value.problems) == 3
 
 

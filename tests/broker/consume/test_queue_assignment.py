@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.broker.consume.queue_assignment import ANY_QUEUE, share
-from epochmq.model.topic import MessageQueue
+from epochmq.broker.consume.queue_assignment import share
+from epochmq.model.topic import ANY_QUEUE, MessageQueue
 from epochmq.wire.bodies.pop_bodies import MODE_POP, MODE_PULL, MessageRequestMode
 
 PULL = MessageRequestMode("T", "g", mode=MODE_PULL)

@@ -20,8 +20,10 @@ from tests.broker.group.group import (
 )
 
 from epochmq.base.ports import Clock
+from epochmq.broker.context.broker_problem import any_problem_of
 from epochmq.broker.group import controller_mode_member as service
 from epochmq.broker.group.broker_identity import UNCLEAN
+from epochmq.broker.group.controller_mode_member import ControllerModeMember
 from epochmq.broker.server.broker_server import Broker
 from epochmq.broker.serving.roles import HELD_MASTER, Role
 from epochmq.model.group import SubscriptionGroupConfig
@@ -77,6 +79,19 @@ async def test_three_brokers_become_a_group(group: InProcess) -> None:
     table = decode_body(KVTable, (await ask(slaves[0], RequestCode.GET_BROKER_RUNTIME_INFO)).body)
     assert table.table["epochmqRole"] == "SLAVE"
     assert table.table["epochmqMasterEpoch"] == "1"
+
+
+async def test_a_replica_whose_log_does_not_fit_says_so(group: InProcess) -> None:
+    await group.start(**ALL_ACK)
+    master = await group.whole()
+    slave = next(one for one in group.brokers if one is not master)
+    # A replica hears from a controller that it is in the set, after its master.
+    await until(lambda: not any_problem_of(master.node) and not any_problem_of(slave.node))
+    assert isinstance(slave.member, ControllerModeMember)
+    follower = slave.member.replication.node.follower
+    assert follower is not None
+    follower.suspend("the logs differ from offset 7 on", [])
+    assert any_problem_of(slave.node) == "nothing is copied: the logs differ from offset 7 on"
 
 
 async def test_the_master_leaves_and_comes_back_as_a_replica(group: InProcess) -> None:

@@ -6,6 +6,7 @@ import pytest
 from tests.broker.group.group import InProcess, bodies, log_of, put_until_stored, until
 from tests.broker.group.test_plain_member import PLAIN, SLAVE, pair
 
+from epochmq.broker.context.broker_problem import any_problem_of
 from epochmq.broker.group.plain_member import PlainMember
 from epochmq.broker.server.broker_server import Broker
 from epochmq.runtime.own_host import free_port
@@ -37,6 +38,7 @@ async def test_a_slave_whose_log_is_another_says_so_and_stops_copying(
     await until(lambda: trouble(slave))
     await put_until_stored(master, b"new")
     assert "move its store away" in trouble(slave)
+    assert any_problem_of(slave.node) == f"nothing is copied: {trouble(slave)}"
     assert caplog.text.count("not copying: ") == 1
     assert isinstance(slave.member, PlainMember)
     assert not slave.member.replication.node.established

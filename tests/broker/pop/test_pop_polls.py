@@ -1,6 +1,7 @@
 """Who waits for what: woken by its topic and both retry topics, bounded in every way."""
 
-from epochmq.broker.pop.pop_polls import ANY_QUEUE, PollKey, PopPolls
+from epochmq.broker.pop.pop_polls import PollKey, PopPolls
+from epochmq.model.topic import ANY_QUEUE
 
 
 class Request:

@@ -14,6 +14,9 @@ def test_a_handle_with_and_without_its_message() -> None:
         7, 1700, 60000, 3, "1", "broker-a", 2, 9
     )
     assert parse_handle("7 1700 60000 3 0 b 2").offset is None
+    by_the_proxy = "7 1700 60000 3 1 broker-a 2 9"
+    for place in ("4711", "-1", "9" * 18):
+        assert parse_handle(f"{by_the_proxy} {place}") == parse_handle(by_the_proxy)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +27,9 @@ def test_a_handle_with_and_without_its_message() -> None:
         "7 1700 60000 3 0 b",
         "7 1700 60000 3 3 b 2 9",
         "-7 1700 60000 3 0 b 2 9",
-        "7 1700 60000 3 0 b 2 9 9",
+        "7 1700 60000 3 0 b 2 9 9 9",
+        "7 1700 60000 3 0 b 2 9 x",
+        "7 1700 60000 3 0 b 2 9 " + "9" * 19,
         "7  1700 60000 3 0 b 2 9",
         "7 1700 60000 3 0 b 2 9\n",
         "7 1700 60000 3 0 b 2 " + "9" * 19,

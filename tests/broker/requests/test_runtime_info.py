@@ -87,3 +87,41 @@ def test_bytes_text(count: int, text: str) -> None:
 
 def test_span_text() -> None:
     assert span_text(90_061_999) == "[ 1 days, 1 hours, 1 minutes, 1 seconds ]"
+
+
+# What apache/rocketmq-exporter (e1ab2dd569, BrokerRuntimeStats) reads: one key that it cannot parse
+# fails all metrics of the broker.
+_READ_NUMBERS = """
+    msgPutTotalTodayNow msgGetTotalTodayNow msgPutTotalTodayMorning msgGetTotalTodayMorning
+    msgPutTotalYesterdayMorning msgGetTotalYesterdayMorning bootTimestamp commitLogMinOffset
+    commitLogMaxOffset dispatchMaxBuffer dispatchBehindBytes brokerVersion pageCacheLockTimeMills
+    getMessageEntireTimeMax putMessageEntireTimeMax putMessageTimesTotal putMessageSizeTotal
+    startAcceptSendRequestTimeStamp earliestMessageTimeStamp remainTransientStoreBufferNumbs
+    sendThreadPoolQueueSize sendThreadPoolQueueCapacity sendThreadPoolQueueHeadWaitTimeMills
+    pullThreadPoolQueueSize pullThreadPoolQueueCapacity pullThreadPoolQueueHeadWaitTimeMills
+    queryThreadPoolQueueSize queryThreadPoolQueueCapacity queryThreadPoolQueueHeadWaitTimeMills
+"""
+_READ_FRACTIONS = ["consumeQueueDiskRatio", "commitLogDiskRatio", "putMessageAverageSize"]
+_READ_RATES = ["putTps", "getMissTps", "getTotalTps", "getTransferredTps", "getFoundTps"]
+
+
+def test_rocketmqs_exporter_can_read_every_key_that_it_asks_for() -> None:
+    node = FakeNode()
+    node.schedule.restore({3: 2})
+    node.fake.put("SCHEDULE_TOPIC_XXXX", 2, b"a", b"b", b"c")
+    table = info(node)
+    for key in _READ_NUMBERS.split():
+        int(table[key])
+    for key in _READ_FRACTIONS:
+        float(table[key])
+    for key in _READ_RATES:
+        assert len([float(part) for part in table[key].split(" ")]) == 3, key
+    float(table["remainHowManyDataToFlush"].split(" ")[0])
+    words = table["commitLogDirCapacity"].split(" ")
+    assert float(words[2]) >= float(words[6])
+    bounds = [part.split(":") for part in table["putMessageDistributeTime"].split(" ")]
+    assert all(len(pair) == 2 and int(pair[1]) >= 0 for pair in bounds)
+    assert table["brokerVersionDesc"]
+    assert table["runtime"]
+    delayed, there = table["scheduleMessageOffset_3"].split(",")
+    assert int(delayed) <= int(there)

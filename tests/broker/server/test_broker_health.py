@@ -62,6 +62,7 @@ class Replica:
     """Stands for the membership of a group."""
 
     is_in_sync = False
+    copy_problem = ""
 
 
 @pytest.mark.parametrize(
@@ -94,17 +95,3 @@ def test_a_replica_that_returns_is_ready_when_the_others_wait_for_it() -> None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert returned.group_position.own_id in broker_context(cluster).group_position.members
-
-
-@pytest.mark.parametrize(
-    ("what", "reason"), [("fence", "writes nothing more: gone"), ("disk", "the disk is full")]
-)
-def test_what_keeps_the_store_from_its_work(what: str, reason: str) -> None:
-    node = FakeNode()
-    if what == "fence":
-        node.fake.fenced = "gone"
-    else:
-        node.fake.disk_full = True
-    healthy = checks_of(node)["/-/healthy"]()
-    assert not healthy.ok
-    assert reason in str(healthy.facts["reason"])

@@ -66,7 +66,9 @@ def go_driver() -> Driver:
     return Driver("go", [program])
 
 
-def _cpp_environment() -> Path:
+def cpp_environment() -> Path:
+    """An environment with the Python package of the C++ client."""
+
     def build(part: Path) -> None:
         run_tool([sys.executable, "-m", "venv", part])
         run_tool([part / "bin" / "python", "-m", "pip", "install", "-q", f"rocketmq=={CPP_CLIENT}"])
@@ -81,13 +83,13 @@ def _cpp(environment: Path, env: Mapping[str, str] | None = None) -> Driver:
 
 def cpp_driver() -> Driver:
     """The C++ client, by the Python package that carries its library."""
-    return _cpp(_cpp_environment())
+    return _cpp(cpp_environment())
 
 
 def cpp_extras_driver() -> Driver:
     """The same with what the library offers in C++ only, which a compiler here must make."""
     source = _HERE / "cpp" / "extras.cpp"
-    environment = _cpp_environment()
+    environment = cpp_environment()
     (library,) = environment.glob("lib/python*/site-packages/rocketmq/librocketmq.so")
     wanted = [os.environ.get("CXX"), "g++", "c++", "clang++"]
     compiler = next(filter(None, map(shutil.which, filter(None, wanted))), "g++")
@@ -139,3 +141,18 @@ def node_driver() -> Driver:
 def our_driver() -> Driver:
     """Our own client, with this interpreter."""
     return Driver("ours", [sys.executable, _HERE / "ours" / "main.py"])
+
+
+GRPC_CLIENT = "5.1.2"
+GRPC_DRIVER = _HERE / "grpc" / "main.py"
+
+
+def grpc_environment() -> Path:
+    """An environment with RocketMQ's gRPC client for Python, which needs its proxy."""
+
+    def build(part: Path) -> None:
+        run_tool([sys.executable, "-m", "venv", part])
+        package = f"rocketmq-python-client=={GRPC_CLIENT}"
+        run_tool([part / "bin" / "python", "-m", "pip", "install", "-q", package])
+
+    return built(f"driver-grpc-{GRPC_CLIENT}", build)

@@ -42,6 +42,11 @@ SERVER = {
 """The same of our name servers and controllers."""
 
 
+def user_options(user: Credentials) -> dict[str, str]:
+    """Return the options with which a driver of a client signs as `user`."""
+    return {"user": user.access_key, "secret": user.secret_key}
+
+
 async def stored_messages(group: Group, topic: str) -> list[StoredMessage]:
     """Return all messages of a topic with one queue, read by the first user."""
     found: list[StoredMessage] = []

@@ -56,6 +56,12 @@ class AuthKeys(ServerAuthKeys):
     authorization_whitelist: str = option(
         "", "Request codes, separated by commas, that need no policy."
     )
+    acl_enable: bool = option(
+        False,
+        "ACL 1.0: users and policies are the accounts of the files of plainAclPath, also when the"
+        " files change. Includes authenticationEnabled and authorizationEnabled; users and policies"
+        " cannot be changed in another way.",
+    )
     migrate_auth_from_v1_enabled: bool = option(
         False,
         "Create users and policies from the accounts of RocketMQ's ACL 1.0, each account once. The"
@@ -63,9 +69,9 @@ class AuthKeys(ServerAuthKeys):
     )
     plain_acl_path: str = option(
         "",
-        "With migrateAuthFromV1Enabled: plain_acl.yml, or RocketMQ's directory conf with it and"
-        " with acl/*.yml. Empty: conf in the directory of the variable ROCKETMQ_HOME. EpochMQ's"
-        " own.",
+        "With aclEnable or migrateAuthFromV1Enabled: plain_acl.yml, or RocketMQ's directory conf"
+        " with it and with acl/*.yml. Empty: conf in the directory of the variable ROCKETMQ_HOME."
+        " EpochMQ's own.",
         unit=PATH,
     )
 
@@ -121,22 +127,30 @@ class AuthKeys(ServerAuthKeys):
     stateful_authorization_cache_max_num: int = _unused(10_000, _NO_RESULT_CACHE)
     stateful_authorization_cache_expired_second: int = _unused(60, _NO_RESULT_CACHE)
 
+    @property
+    def authenticates(self) -> bool:
+        """Whether requests must be signed by a user."""
+        return self.authentication_enabled or self.acl_enable
+
+    @property
+    def authorizes(self) -> bool:
+        """Whether policies say what a user may do."""
+        return self.authorization_enabled or self.acl_enable
+
 
 def stores_users(keys: AuthKeys) -> bool:
     """Return whether the broker has a key for passwords, so that users can be created."""
-    return bool(
-        keys.authentication_enabled or keys.auth_key_file.strip() or inner_client_is_set(keys)
-    )
+    return bool(keys.authenticates or keys.auth_key_file.strip() or inner_client_is_set(keys))
 
 
 def access_rules(keys: AuthKeys) -> AccessRules | None:
     """Return what is checked; None if nothing is. The options were checked by `auth_problems`."""
-    if not keys.authentication_enabled:
+    if not keys.authenticates:
         return None
     inner = inner_credentials(keys)
     return AccessRules(
         authenticates=True,
-        authorizes=keys.authorization_enabled,
+        authorizes=keys.authorizes,
         unauthenticated_codes=_codes(keys.authentication_whitelist),
         unauthorized_codes=_codes(keys.authorization_whitelist),
         allows_plain=keys.allow_plain_authentication,
@@ -160,7 +174,7 @@ def auth_problems(keys: AuthKeys, *, has_replicas: bool) -> list[str]:
             _codes(text)
         except ValueError:
             problems.append(f"option '{key}' must be request codes, separated by commas")
-    if keys.authorization_enabled and not keys.authentication_enabled:
+    if keys.authorization_enabled and not keys.authenticates:
         problems.append(
             "option 'authorizationEnabled' needs authenticationEnabled: without it a client could"
             " use any user's name"
@@ -170,18 +184,23 @@ def auth_problems(keys: AuthKeys, *, has_replicas: bool) -> list[str]:
             "option 'migrateAuthFromV1Enabled' needs a key for the passwords:"
             " innerClientAuthenticationCredentials, authKeyFile or authenticationEnabled"
         )
-    if not keys.authentication_enabled:
+    if keys.migrate_auth_from_v1_enabled and keys.acl_enable:
+        problems.append(
+            "option 'aclEnable' keeps the users equal to the files: remove"
+            " 'migrateAuthFromV1Enabled', which reads them once, or use it alone"
+        )
+    if not keys.authenticates:
         return problems
     inner = inner_client_is_set(keys)
-    if not inner and not keys.init_authentication_user.strip():
+    if not inner and not keys.init_authentication_user.strip() and not keys.acl_enable:
         problems.append(
             "option 'authenticationEnabled' needs initAuthenticationUser, or nobody could sign a"
             " request"
         )
     if has_replicas and not inner:
         problems.append(
-            "option 'authenticationEnabled' with replicas needs"
-            " innerClientAuthenticationCredentials, the same on all brokers of the group: they sign"
-            " the brokers' requests to each other"
+            f"option '{'aclEnable' if keys.acl_enable else 'authenticationEnabled'}' with replicas"
+            " needs innerClientAuthenticationCredentials, the same on all brokers of the group:"
+            " they sign the brokers' requests to each other"
         )
     return problems

@@ -8,7 +8,6 @@ value that leaves it off is accepted.
 from collections.abc import Mapping
 
 NOT_SERVED: Mapping[str, str] = {
-    "aclEnable": "false",
     "duplicationEnable": "false",
     "enableConsumeQueueExt": "false",
     "enableDLegerCommitLog": "false",
@@ -19,17 +18,12 @@ NOT_SERVED: Mapping[str, str] = {
     "storeType": "default",
 }
 """Each key, and the one value that is accepted."""
-_HINTS: Mapping[str, str] = {
-    "aclEnable": "; migrateAuthFromV1Enabled makes users of its accounts, and authenticationEnabled"
-    " and authorizationEnabled check them"
-}
 
 
 def not_served_problems(properties: Mapping[str, str]) -> list[str]:
     """Return one line for each key whose value asks for a missing feature."""
     return [
         f"option '{key}' is not served: only '{accepted}' is accepted, not '{properties[key]}'"
-        + _HINTS.get(key, "")
         for key, accepted in NOT_SERVED.items()
         if key in properties and properties[key].strip().lower() != accepted
     ]

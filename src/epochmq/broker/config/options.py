@@ -213,7 +213,7 @@ def _replication_port_problems(options: BrokerOptions) -> list[str]:
     """Return the problem of required client certificates when the replication port is open without
     TLS."""
     demanded = options.tls_mode == ENFORCING and options.tls_need_client_auth == "require"
-    if options.authentication_enabled and inner_client_is_set(options):
+    if options.authenticates and inner_client_is_set(options):
         return []  # a stranger cannot authenticate a replication link
     if options.ha_tls_mode == ENFORCING:
         return []  # the certificates are demanded there too

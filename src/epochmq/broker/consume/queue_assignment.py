@@ -7,11 +7,8 @@ The members of the group are the clients that are connected to this broker. The 
 from collections.abc import Collection, Sequence
 
 from epochmq.model.allocate import AVG, AVG_BY_CIRCLE, STRATEGIES, Strategy
-from epochmq.model.topic import MessageQueue
+from epochmq.model.topic import ANY_QUEUE, MessageQueue
 from epochmq.wire.bodies.pop_bodies import MODE_POP, MessageRequestMode
-
-ANY_QUEUE = -1
-"""Queue number that means all queues of the topic at a broker."""
 
 SERVED = (AVG, AVG_BY_CIRCLE)
 """Strategies that the broker supports; for another one the result is None, as in RocketMQ."""

@@ -32,6 +32,7 @@ from epochmq.broker.serving.acknowledgement import PendingAcks, ReplyGroup
 from epochmq.broker.serving.group_position import GroupPosition, GroupStatus
 from epochmq.broker.serving.roles import ROLES, Role
 from epochmq.broker.serving.serving_state import Serving
+from epochmq.broker.state.acl_files import AclFiles
 from epochmq.broker.state.broker_stats import Stats
 from epochmq.broker.state.compare_digests import Differences
 from epochmq.broker.state.groups import GroupTable
@@ -213,6 +214,7 @@ class BrokerContext:
         """Checks every request; None if authentication is disabled."""
         self._initial_user = initial_user(options)
         self._configured_accounts: Sequence[Account] = ()
+        self.acl_files: AclFiles | None = None
         self.keeper = MetadataKeeper(
             TableJournal(disk),
             (self.topics, self.groups, self.accounts),
@@ -291,22 +293,34 @@ class BrokerContext:
         epochs = () if self.replica is None else self.replica.epochs()
         return epoch_before([(entry.epoch, entry.start_offset) for entry in epochs], offset)
 
-    def unlock_accounts(self, cipher: Cipher, configured: Sequence[Account] = ()) -> None:
-        """Use `cipher` for passwords; the master creates the accounts `configured` once.
+    def unlock_accounts(
+        self,
+        cipher: Cipher,
+        configured: Sequence[Account] = (),
+        acl_files: AclFiles | None = None,
+    ) -> None:
+        """Use `cipher` for passwords; the master creates the accounts `configured` once, and
+        follows `acl_files`.
 
         Raises `WrongKey` if the cipher does not fit the stored accounts.
         """
         self.accounts.unlock(cipher)
         self._configured_accounts = configured
+        self.acl_files = acl_files
 
-    def create_first_users(self) -> None:
-        """Create the first Super user and the configured accounts; only for the master.
+    def update_users(self, *, leads: bool) -> None:
+        """Create the first Super user and the configured accounts, if this broker `leads`.
 
-        Those that were created before stay as they are.
+        Those that were created before stay as they are, but those of files of ACL 1.0 become as the
+        files say.
         """
         if not self.accounts.is_unlocked:
             return
         wall = self.clock.wall_ms()
+        if self.acl_files is not None:
+            self.acl_files.tick(self.accounts, wall, changes=leads)
+        if not leads:
+            return
         user, self._initial_user = self._initial_user, None
         if user is not None:
             self.accounts.put_initial(user.access_key, user.secret_key, wall)

@@ -20,6 +20,7 @@ from epochmq.model.properties import decode_bytes, encode_loosely
 from epochmq.model.revive_routing import is_pinned, unpinned
 from epochmq.model.sink_mark import ESCAPE_ID, escape_id
 from epochmq.model.sys_flag import HOSTS_V6_MASK, INNER_BATCH, TX_PREPARED
+from epochmq.model.topic import ANY_QUEUE
 from epochmq.store.draft import Draft
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command, request
@@ -132,8 +133,6 @@ class ForwardItem:
 
 DEFAULT_QUEUES = 8
 """The number of queues of a topic that our send creates, as in RocketMQ's request."""
-ANY_QUEUE = -1
-"""The receiving master chooses the queue: it knows its queues best."""
 _KEPT_TIMES = (prop.DELAY, prop.TIMER_DELAY_SEC, prop.TIMER_DELAY_MS, prop.TIMER_DELIVER_MS)
 _MARK_ROOM = 256
 
@@ -220,6 +219,7 @@ def level_to_wait(draft: Draft) -> int:
 def _queue(item: ForwardedMessage) -> int:
     if item.where is Where.PINNED:
         return unpinned(item.draft.queue_id)[1]
+    # The receiving master knows its queues best, so it chooses.
     return 0 if item.where is Where.ONE else ANY_QUEUE
 
 

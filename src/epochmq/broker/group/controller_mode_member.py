@@ -474,6 +474,11 @@ class ControllerModeMember:
         members = self.core.view.members
         return members is not None and self.core.broker_id in members
 
+    @property
+    def copy_problem(self) -> str:
+        follower = self.replication.node.follower
+        return (follower and follower.suspended) or ""
+
     def options_changed(self) -> None:
         """Apply changed options; a lower minInSyncReplicas applies once the controllers recorded
         it."""

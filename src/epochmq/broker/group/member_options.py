@@ -115,7 +115,7 @@ def link_keys(options: BrokerOptions) -> LinkKeys | None:
     if inner is None:
         return None
     key = derive_key(inner.access_key, inner.secret_key)
-    return LinkKeys(key, options.authentication_enabled, new_nonce)
+    return LinkKeys(key, options.authenticates, new_nonce)
 
 
 def changed_options(running: ReplicationOptions, options: BrokerOptions) -> ReplicationOptions:

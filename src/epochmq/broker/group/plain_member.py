@@ -403,6 +403,10 @@ class PlainMember:
     def is_in_sync(self) -> bool:
         return True
 
+    @property
+    def copy_problem(self) -> str:
+        return self.log_watch.trouble if self._is_slave else ""
+
     def options_changed(self) -> None:
         options, replication = self._node.options, self.replication
         replication.change_options(changed_options(replication.node.options, options))

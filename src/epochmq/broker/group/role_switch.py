@@ -49,7 +49,7 @@ class RoleSwitch:
         for table in (node.topics, node.groups, node.offsets, node.accounts):
             table.state_version = role.epoch
         node.topics.step_version(wall)
-        node.create_first_users()
+        node.update_users(leads=True)
         node.move_to(
             GroupPosition(
                 own_id=node.group_position.own_id,

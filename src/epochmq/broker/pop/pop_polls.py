@@ -9,8 +9,7 @@ from typing import NamedTuple, Protocol
 
 from epochmq.broker.consume.long_polling import LongPoll
 from epochmq.broker.pop.pop_records import sources
-
-ANY_QUEUE = -1
+from epochmq.model.topic import ANY_QUEUE
 
 
 class PollKey(NamedTuple):

@@ -1,8 +1,9 @@
 """POP receipt handles (property POP_CK), and the text fields of a pop's answer.
 
 A receipt handle has eight fields, separated by spaces: `ckOffset popTime invisibleTime reviveQid
-mark brokerName queueId msgQueueOffset`. The client builds it from the answer to a pop and sends it
-back with each acknowledgement, so it is untrusted input.
+mark brokerName queueId msgQueueOffset`. RocketMQ's proxy adds the offset of the message in the
+commit log. The client builds the handle from the answer to a pop and sends it back with each
+acknowledgement, so it is untrusted input.
 """
 
 import re
@@ -15,7 +16,7 @@ from epochmq.wire.codes import ResponseCode
 LENGTH_MAX = 512
 _FORM = re.compile(
     r"([0-9]{1,18}) ([0-9]{1,18}) ([0-9]{1,18}) ([0-9]{1,9}) ([012]) (\S{1,127}) ([0-9]{1,9})"
-    r"(?: ([0-9]{1,18}))?"
+    r"(?: ([0-9]{1,18})(?: -?[0-9]{1,18})?)?"
 )
 
 

@@ -25,7 +25,7 @@ check points to deliver.
 """
 
 import heapq
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from enum import Enum, auto
 
@@ -133,7 +133,7 @@ class Revive:
         self._kept: dict[Key, set[int]] = {}
         """Acknowledgements that are written but not read, of check points that are not read yet."""
         self._entries: dict[Key, OpenCheckPoint] = {}
-        self._past: dict[Key, OpenCheckPoint] = {}
+        self._past: OrderedDict[Key, OpenCheckPoint] = OrderedDict()
         """The newest check points that ended with a delivery. An acknowledgement of a delivered
         message is too late, whatever the wall clock says."""
         self._places: deque[tuple[int, OpenCheckPoint]] = deque()
@@ -398,7 +398,7 @@ class Revive:
         if entry.delivered:
             self._past[entry.check_point.key] = entry
             if len(self._past) > DELIVERED_KEPT_MAX:
-                del self._past[next(iter(self._past))]
+                self._past.popitem(last=False)
 
     def _plan(self, entry: OpenCheckPoint) -> None:
         self._number += 1

@@ -8,7 +8,7 @@ finished record, not of the next one.
 """
 
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Protocol
@@ -177,7 +177,7 @@ class ReviveDriver:
         self._end = end
         self.queues: dict[int, Revive] = {}
         self.counts = ReviveCounts()
-        self._given: dict[Key, int] = {}
+        self._given: OrderedDict[Key, int] = OrderedDict()
         self._damaged: dict[int, int] = {}
         """Monotonic time (ms) of the next read of each queue whose next record is damaged."""
         self._fetch: FetchFromGroup = _nobody
@@ -210,7 +210,7 @@ class ReviveDriver:
         """
         self._given[key] = until_ms
         if len(self._given) > GIVEN_MAX:
-            del self._given[next(iter(self._given))]
+            self._given.popitem(last=False)
 
     def __len__(self) -> int:
         return sum(map(len, self.queues.values()))

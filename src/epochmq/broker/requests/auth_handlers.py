@@ -70,6 +70,12 @@ def changing(change: Change) -> NodeHandler:
                 "this broker has no users: set innerClientAuthenticationCredentials, and then"
                 " authenticationEnabled",
             )
+        if node.options.acl_enable:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                "the users are the accounts of files (aclEnable): change the files of all brokers"
+                " of the group",
+            )
         before = node.accounts.version
         try:
             change(node, command)

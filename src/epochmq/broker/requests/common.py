@@ -97,10 +97,18 @@ def watched(
     answer: Callable[[], Reply],
 ) -> Reply | Held:
     """Answer now, or hold the request when a replica waits for changes of `table`."""
+    seen = table.version
+    stamp_seen = version_stamp(node, seen)
+
+    def stamp() -> str:
+        """Called once a turn of the event loop, and the version is rarely another one."""
+        version = table.version
+        return stamp_seen if version is seen else version_stamp(node, version)
+
     kept = node.watchers.hold(
         command,
         now,
-        lambda: version_stamp(node, table.version),
+        stamp,
         lambda: session.answer(command, answer()),
         session.id,
     )

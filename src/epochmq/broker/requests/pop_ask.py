@@ -3,7 +3,7 @@
 from epochmq.base import limits
 from epochmq.broker.consume.consumer_offsets import NONE
 from epochmq.broker.context.broker_context import BrokerContext
-from epochmq.broker.pop.pop_polls import ANY_QUEUE, PollKey
+from epochmq.broker.pop.pop_polls import PollKey
 from epochmq.broker.pop.pop_records import MESSAGES_MAX, sources
 from epochmq.broker.pop.pop_windows import QueueKey
 from epochmq.broker.requests.common import NodeHandler
@@ -14,6 +14,7 @@ from epochmq.broker.requests.pop_gate import (
     check_queue,
     check_readable,
 )
+from epochmq.model.topic import ANY_QUEUE
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.header import decode_header

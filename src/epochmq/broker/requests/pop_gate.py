@@ -5,14 +5,14 @@ from collections.abc import Callable
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.context.broker_context import BrokerContext
-from epochmq.broker.pop.pop_polls import ANY_QUEUE, PollKey
+from epochmq.broker.pop.pop_polls import PollKey
 from epochmq.broker.pop.pop_records import MESSAGES_MAX
 from epochmq.broker.produce.send_topics import invalid_code
 from epochmq.broker.requests.common import known_group
 from epochmq.broker.requests.pull_gate import make_verifier
 from epochmq.model.group import build
 from epochmq.model.tags import SUB_ALL
-from epochmq.model.topic import TopicConfig, is_readable
+from epochmq.model.topic import ANY_QUEUE, TopicConfig, is_readable
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
 from epochmq.wire.headers.pop_headers import PopHeader

@@ -5,7 +5,6 @@ from epochmq.base.errors import Refused
 from epochmq.base.unbounded import UNLIMITED
 from epochmq.broker.consume.consumer_offsets import NONE
 from epochmq.broker.context.broker_context import BrokerContext
-from epochmq.broker.pop.pop_polls import ANY_QUEUE
 from epochmq.broker.pop.pop_records import (
     NORMAL,
     ORDER_QUEUE,
@@ -19,7 +18,7 @@ from epochmq.broker.pop.pop_windows import PopWindow, QueueKey
 from epochmq.broker.requests.pop_gate import PopRequest
 from epochmq.model import record
 from epochmq.model.names import is_retry_topic
-from epochmq.model.topic import PERM_READ_WRITE
+from epochmq.model.topic import ANY_QUEUE, PERM_READ_WRITE
 from epochmq.store.read import GetStatus, ReadResult, Verify
 
 _ELSEWHERE = frozenset(

@@ -2,13 +2,14 @@
 
 Keys of thread-pool queues and page-cache locks exist with the value 0, because tools print them;
 EpochMQ has neither. Its own keys are `epochmqVersion`, `epochmqAppend` (native code or Python),
-`storeFenced` (why the store writes nothing more, or empty), `storeDiskFull`, `epochmqEscape...`
-(what is forwarded to other masters, ADR 0051), and the figures of the process
-(`runtime/process.py`).
+`epochmqProblem` (why the broker is not well, or empty), `storeFenced` (why the store writes nothing
+more, or empty), `storeDiskFull`, `epochmqEscape...` (what is forwarded to other masters, ADR 0051),
+and the figures of the process (`runtime/process.py`).
 """
 
 from epochmq import __version__
 from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.context.broker_problem import any_problem_of
 from epochmq.broker.requests.common import NodeHandler, ok
 from epochmq.model import names
 from epochmq.native import library
@@ -59,6 +60,7 @@ def _identity(node: BrokerContext) -> dict[str, str]:
         "brokerVersionDesc": _VERSION_NAME,
         "epochmqVersion": __version__,
         "epochmqAppend": library.which(),
+        "epochmqProblem": any_problem_of(node),
         "bootTimestamp": str(node.started_wall_ms),
         "runtime": span_text(max(0, node.clock.wall_ms() - node.started_wall_ms)),
         "startAcceptSendRequestTimeStamp": str(node.options.start_accept_send_request_time_stamp),

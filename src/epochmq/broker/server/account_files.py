@@ -7,6 +7,7 @@ from epochmq.auth.accounts import Account, Cipher
 from epochmq.auth.server_keys import inner_credentials
 from epochmq.base.errors import ConfigError
 from epochmq.broker.config.options import BrokerOptions
+from epochmq.broker.state.acl_files import encrypted
 from epochmq.runtime.private_files import create_private, read_private
 
 log = logging.getLogger(__name__)
@@ -41,14 +42,17 @@ def read_old_accounts(options: BrokerOptions, cipher: Cipher) -> list[Account]:
     """Return the accounts of ACL 1.0 with encrypted passwords; blocks. Raises `ConfigError`."""
     from epochmq.auth.plain_acl import read_plain_acl  # PyYAML is in the extra `auth`
 
-    path, home = options.plain_acl_path, os.environ.get("ROCKETMQ_HOME")
-    if not path and not home:
-        text = "needs plainAclPath, or the environment variable ROCKETMQ_HOME"
-        raise ConfigError([f"option 'migrateAuthFromV1Enabled' {text}"])
-    found = read_plain_acl(path or f"{home}/conf")
+    found = read_plain_acl(plain_acl_path(options))
     for note in found.notes:
         log.warning("%(note)s", {"note": note})
-    return [
-        Account(each.name, cipher.encrypt(each.password), each.type, policies=each.policies)
-        for each in found.accounts
-    ]
+    return [encrypted(each, cipher) for each in found.accounts]
+
+
+def plain_acl_path(options: BrokerOptions) -> str:
+    """Return where the files of ACL 1.0 are; raises `ConfigError` if nothing says it."""
+    path, home = options.plain_acl_path, os.environ.get("ROCKETMQ_HOME")
+    if not path and not home:
+        key = "aclEnable" if options.acl_enable else "migrateAuthFromV1Enabled"
+        text = "needs plainAclPath, or the environment variable ROCKETMQ_HOME"
+        raise ConfigError([f"option '{key}' {text}"])
+    return path or f"{home}/conf"

@@ -7,8 +7,10 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 
 from epochmq.auth.accounts import Account, WrongKey
+from epochmq.auth.server_keys import initial_user
 from epochmq.base.errors import ConfigError, EnvironmentFault, OurBug
 from epochmq.base.ports import Clock, Disk
 from epochmq.broker.config.auth_keys import stores_users
@@ -30,9 +32,12 @@ from epochmq.broker.group.registrar import Registrar
 from epochmq.broker.pop.remote_fetch import RemoteMessages
 from epochmq.broker.requests.client_handlers import expire_clients
 from epochmq.broker.scrub.scrub_service import ScrubService
-from epochmq.broker.server.account_files import find_cipher, read_old_accounts
+from epochmq.broker.server.account_files import find_cipher, plain_acl_path, read_old_accounts
 from epochmq.broker.server.broker_health import health_checks
 from epochmq.broker.server.broker_sink import BrokerSink
+from epochmq.broker.server.period import Period
+from epochmq.broker.state import acl_files
+from epochmq.broker.state.acl_files import AclFiles
 from epochmq.broker.state.background_worker import BackgroundWorker
 from epochmq.broker.state.metadata_journal import TableJournal
 from epochmq.broker.state.saved_files import SavedTable, load_table, save_dirty
@@ -58,7 +63,6 @@ from epochmq.store.store_service import StoreService
 
 COLLECTOR_THRESHOLDS = (50_000, 20, 50)
 """Measured: saves 3 to 5 per cent of a send's time against Python's (700, 10, 10)."""
-
 
 TICK_MS = 100
 """The longest time between two ticks, in ms."""
@@ -103,7 +107,7 @@ class Broker:
         self._votes: LockVotes | None = None
         self._health: HealthServer | None = None
         self._ticker: asyncio.Task[None] | None = None
-        self._periods: list[_Period] = []
+        self._periods: list[Period] = []
         self._closers: list[Callable[[], None]] = []
         self._stopped = False
 
@@ -198,10 +202,16 @@ class Broker:
             return
         cipher, source = await self._blocking.run(lambda: find_cipher(options, root, is_new))
         accounts: list[Account] = []
+        files: AclFiles | None = None
         if options.migrate_auth_from_v1_enabled:
             accounts = await self._blocking.run(lambda: read_old_accounts(options, cipher))
+        elif options.acl_enable:
+            user = initial_user(options)
+            kept = () if user is None else (user.access_key,)
+            path = plain_acl_path(options)
+            files = await self._blocking.run(lambda: AclFiles(path, cipher, kept))
         try:
-            node.unlock_accounts(cipher, accounts)
+            node.unlock_accounts(cipher, accounts, files)
         except WrongKey:
             text = f"the passwords in {root}/{node.accounts.file} were encrypted with another key"
             raise ConfigError([f"{text} than that of {source}; use the one of before"]) from None
@@ -281,12 +291,15 @@ class Broker:
             node.use_lock_votes(self._votes)
         now = self._clock.now_ms()
         self._periods = [
-            _Period(options.flush_consumer_offset_interval, now, self._save_offsets),
-            _Period(options.flush_delay_offset_interval, now, self._save_delays),
-            _Period(options.flush_consumer_offset_interval, now, self._save_sinks),
-            _Period(options.timer_flush_interval_ms, now, self._save_timer),
-            _Period(SCAN_MS, now, lambda: expire_clients(node, self._clock.now_ms())),
+            Period(options.flush_consumer_offset_interval, now, self._save_offsets),
+            Period(options.flush_delay_offset_interval, now, self._save_delays),
+            Period(options.flush_consumer_offset_interval, now, self._save_sinks),
+            Period(options.timer_flush_interval_ms, now, self._save_timer),
+            Period(SCAN_MS, now, lambda: expire_clients(node, self._clock.now_ms())),
         ]
+        if node.acl_files is not None:
+            look = partial(node.acl_files.look, self._background.run)
+            self._periods.append(Period(acl_files.LOOK_MS, now, look))
         if self.member is not None:
             await self.member.start()
         self._tick(now)
@@ -296,6 +309,10 @@ class Broker:
     def health_checks(self) -> Checks:
         """Return what the health endpoint answers, by path."""
         return health_checks(self.node, lambda: self.registrar.is_registered)
+
+    def buffered_bytes(self) -> tuple[int, int]:
+        """Return the bytes of requests that are not complete, and of answers that are not sent."""
+        return self._server.buffered_bytes()
 
     def _open_ways_out(self) -> None:
         """Create the escape bridge, the scrub service, and the fetcher of remote messages."""
@@ -363,8 +380,7 @@ class Broker:
         node.announce()
         sink.stage.count_sent()
         node.stats.tick(now, wall)
-        if node.serving.rights.changes:
-            node.create_first_users()
+        node.update_users(leads=node.serving.rights.changes)
         sink.save_metadata(now)
         self.registrar.tick(now)
         self.routes.tick(now)
@@ -521,24 +537,6 @@ class Broker:
                 "topics and groups could not be written as JSON at the end: %(error)s",
                 {"error": error},
             )
-
-
-class _Period:
-    """Calls a function every `period_ms`; after a disk error it tries again at the next period."""
-
-    def __init__(self, period_ms: int, now: int, call: Callable[[], None]) -> None:
-        self._period_ms = period_ms
-        self._due_at = now + period_ms
-        self._call = call
-
-    def tick(self, now: int) -> None:
-        if now < self._due_at:
-            return
-        self._due_at = now + self._period_ms
-        try:
-            self._call()
-        except EnvironmentFault as error:
-            log.error("cannot save: %(error)s", {"error": error})
 
 
 def _bounds(options: BrokerOptions) -> Bounds:

@@ -68,6 +68,11 @@ class GroupStatus(Protocol):
         """
         ...
 
+    @property
+    def copy_problem(self) -> str:
+        """Why this replica copies nothing from its master, until someone acts; else empty."""
+        ...
+
     def options_changed(self) -> None:
         """Apply changed options of the node, for example how many replicas a send waits for."""
         ...

@@ -164,12 +164,13 @@ class Watchers:
             self._confirm_stamps(now)
         if not self._held:
             return
-        held, self._held = self._held, []
-        for row in held:
-            if row[0] <= now or row[1] != row[2]():
-                row[3]()
-            else:
-                self._held.append(row)
+        due = [row for row in self._held if row[0] <= now or row[1] != row[2]()]
+        if not due:
+            return
+        answered = set(map(id, due))
+        self._held = [row for row in self._held if id(row) not in answered]
+        for _, _, _, answer in due:
+            answer()
 
     def _confirm_stamps(self, now: int) -> None:
         waits, self._waits = self._waits, []

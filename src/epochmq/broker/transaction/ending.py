@@ -274,6 +274,11 @@ class TransactionEndings:
 
     # Writing ---------------------------------------------------------------------------------
 
+    @property
+    def is_staged(self) -> bool:
+        """Whether `flush` has anything to write."""
+        return bool(self._staged)
+
     def flush(self, now: int, wall: int) -> None:
         """Write the messages of all commits of this turn of the loop in one batch."""
         if not self._staged:

@@ -23,7 +23,7 @@ without the op message. The driver searches the log for the real message before 
 The module is pure. Monotonic time controls rounds and op messages; wall time gives ages.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -146,7 +146,8 @@ class Transactions:
         self._order: deque[int] = deque()
         self._newest: dict[int, int] = {}  # origin -> the copy that stands for it
         self._named: set[int] = set()  # named by op messages before their halves were read
-        self._ended: dict[int, None] = {}  # origins that ended here, and no op message says so
+        self._ended: OrderedDict[int, None] = OrderedDict()
+        """Origins that ended here, and no op message says so."""
         self._unwritten: deque[int] = deque()
         self._flying: list[int] = []
         self._op_at_ms: int | None = None
@@ -183,7 +184,7 @@ class Transactions:
                 self._ended[half.origin] = None
                 self._drop(at)
         while len(self._ended) > self.terms.open_max:
-            del self._ended[next(iter(self._ended))]
+            self._ended.popitem(last=False)
 
     def ended_elsewhere(self, half: Half) -> None:
         """End a half message that an acting master has ended, unless it is BUSY or DONE."""
@@ -308,6 +309,11 @@ class Transactions:
         self._drop(half.queue_offset)
 
     # Op messages -----------------------------------------------------------------------------
+
+    @property
+    def has_ops(self) -> bool:
+        """Whether an op message is to be written, now or later."""
+        return self._op_at_ms is not None
 
     def op_due(self, now: int) -> list[int]:
         """Return the half queue offsets for the next op message.

@@ -89,7 +89,7 @@ class TransactionService:
 
     def flush(self, now: int, wall: int) -> None:
         """Write the staged commits and the op messages that are due, at the end of a turn."""
-        if not self.serves(now):
+        if not (self.ending.is_staged or self._context.core.has_ops) or not self.serves(now):
             return
         self.ending.flush(now, wall)
         self._write_ops(now, wall)

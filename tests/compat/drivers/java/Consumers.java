@@ -41,6 +41,9 @@ final class Consumers {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
             options.text("group"), options.signer(), new AllocateMessageQueueAveragely(),
             options.flag("trace"), null);
+        if (!options.text("namespace", "").isEmpty()) {
+            consumer.setNamespace(options.text("namespace"));
+        }
         consumer.setNamesrvAddr(options.text("namesrv"));
         consumer.setInstanceName("member-" + member + "-" + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

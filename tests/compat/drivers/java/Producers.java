@@ -24,6 +24,9 @@ final class Producers {
         System.setProperty("rocketmq.message.compressType", options.text("compress", "ZLIB"));
         DefaultMQProducer producer = new DefaultMQProducer(
             options.text("group", "PG_driver"), options.signer(), options.flag("trace"), null);
+        if (!options.text("namespace", "").isEmpty()) {
+            producer.setNamespace(options.text("namespace"));
+        }
         producer.setNamesrvAddr(options.text("namesrv"));
         producer.setInstanceName("producer-" + System.nanoTime());
         producer.setSendMsgTimeout(options.number("timeout-ms", 5000));
