@@ -41,7 +41,7 @@ async def test_20000_sends_of_a_new_producer(namesrv: str, topic: str) -> None:
 
 async def test_20000_may_be_under_way_and_no_more_are_than_are_answered(topic: str) -> None:
     """Whatever is asked for: a new producer begins with what all producers can."""
-    producer = Producer("127.0.0.1:1", "p", max_in_flight=20_000)
+    producer = Producer("127.0.0.1:1", "p", max_in_flight=20_000, linger_ms=None)
     started, go_on = 0, asyncio.Event()
 
     async def send(*arguments: object) -> None:
@@ -179,14 +179,14 @@ async def test_the_problem_of_an_earlier_try_is_told_when_time_is_up(
     async with Producer("127.0.0.1:1", f"p-{topic}", timeout_ms=400) as producer:
         tries: list[str] = []
 
-        async def refuse_once(name: str) -> None:
+        async def refuse_once(name: str, *, create: bool) -> None:
             if not tries:
                 tries.append("refused")
                 raise NotReachable("no name server answers")
             tries.append("cut off")
             await asyncio.Event().wait()
 
-        monkeypatch.setattr(producer, "_refresh_route", refuse_once)
+        monkeypatch.setattr(producer.instance, "ensure_route", refuse_once)
         for call in (
             lambda: producer.queues(topic),
             lambda: producer.send(Message(topic, b"x")),

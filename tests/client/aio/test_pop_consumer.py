@@ -7,7 +7,7 @@ from tests.client.aio.collecting import Collector
 from tests.client.aio.test_push_consumer import first_dead
 from tests.compat.peers.cluster import Cluster
 
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import NotReachable, UsageError
 from epochmq.client.aio import Admin, ConsumeResult, PopConsumer, Producer, PushConsumer
 from epochmq.client.aio.broker_calls import BrokerCalls
 from epochmq.client.core import pop_state
@@ -273,3 +273,56 @@ async def test_nothing_is_skipped_that_was_sent_after_start(namesrv: str, topic:
             await producer.send(Message(topic, body))
         async with asyncio.timeout(30):
             await all_seen.wait()
+
+
+async def test_a_loop_pops_a_topic_and_acknowledges(namesrv: str, topic: str) -> None:
+    bodies = await fill(namesrv, topic, 10)
+    seen: list[bytes] = []
+    group = f"g_{topic}"
+    async with PopConsumer(namesrv, group, start="first", concurrency=1) as consumer:
+        await consumer.subscribe(topic)
+        async for message in consumer:
+            seen.append(message.plain_body())
+            if len(seen) == 10:
+                break  # this one is not acknowledged
+    last = Collector(1)
+    async with PopConsumer(namesrv, group) as consumer:
+        consumer.on_message(last)
+        await consumer.subscribe(topic)
+        await consumer.start()
+        await consumer.ready(30)
+        await last.wait()
+    assert sorted(seen) == sorted(bodies)
+    assert set(last.bodies) == {seen[-1]}
+
+
+async def test_a_paused_consumer_pops_nothing(namesrv: str, topic: str) -> None:
+    bodies = await fill(namesrv, topic, 6)
+    collector = Collector(6)
+    async with PopConsumer(namesrv, f"g_{topic}", start="first") as consumer:
+        consumer.pause()
+        consumer.on_message(collector)
+        await consumer.subscribe(topic)
+        await consumer.start()
+        await consumer.ready(30)
+        assert consumer.shares()
+        assert not any(share.in_flight for share in consumer.member.shares.values())
+        assert collector.seen == []
+        consumer.resume()
+        await collector.wait()
+    assert sorted(collector.bodies) == sorted(bodies)
+
+
+async def test_a_consumer_without_a_broker_is_not_ready() -> None:
+    consumer = PopConsumer("127.0.0.1:1", "g")
+    with pytest.raises(NotReachable, match=r"no share of the queues after 0\.05 s"):
+        await consumer.ready(0.05)
+    await consumer.close()
+
+
+async def test_a_pop_consumer_has_a_listener_or_an_iterator() -> None:
+    consumer = PopConsumer("127.0.0.1:1", "g")
+    consumer.on_message(lambda messages: None)
+    with pytest.raises(UsageError, match="has a listener"):
+        aiter(consumer)
+    await consumer.close()

@@ -11,13 +11,13 @@ from epochmq.base.errors import EpochError, NotReachable, Refused, UsageError
 from epochmq.client.aio import pop_member
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.pop_calls import PopCalls, Popped
-from epochmq.client.aio.pop_member import ANY_QUEUE, HeldMessage, PopMember, PopOptions
+from epochmq.client.aio.pop_member import HeldMessage, PopMember, PopOptions
 from epochmq.client.core import pop_state
 from epochmq.client.core.consumer_state import StartPoint
 from epochmq.client.core.pop_state import PopHandle, PopStatus
 from epochmq.model.group import build
 from epochmq.model.message import StoredMessage
-from epochmq.model.topic import BrokerData, MessageQueue, QueueData, TopicRouteData
+from epochmq.model.topic import ANY_QUEUE, BrokerData, MessageQueue, QueueData, TopicRouteData
 from epochmq.wire.bodies.pop_bodies import MessageQueueAssignment
 
 ONE, TWO = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)

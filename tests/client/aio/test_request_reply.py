@@ -9,6 +9,7 @@ from epochmq import Message, Producer, PushConsumer, StoredMessage, reply_to
 from epochmq.base.errors import NotReachable, Outcome, UsageError
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.request_reply import RequestReply
+from epochmq.client.core.namespaces import NO_NAMESPACE
 from epochmq.client.sync import Producer as BlockingProducer
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command
@@ -66,7 +67,7 @@ def test_a_message_that_asks_for_nothing_gets_no_reply() -> None:
 @pytest.mark.parametrize("ext", [{}, {"bornHost": "nowhere"}])
 async def test_a_reply_that_cannot_be_read_is_refused(ext: dict[str, str]) -> None:
     instance = Instance("127.0.0.1:1")
-    RequestReply(instance)
+    RequestReply(instance, NO_NAMESPACE)
     handler = instance.handlers[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT]
     command = Command(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, ext=ext)
     answer = handler(command, None)  # type: ignore[arg-type]

@@ -95,6 +95,17 @@ async def test_a_silent_one_is_checked(quick: str, topic: str) -> None:
         await until(lambda: seen(quick, topic), [b"a" * 5_000])
 
 
+async def test_a_listener_is_asked_by_the_name_without_the_namespace(
+    quick: str, topic: str
+) -> None:
+    listener = Listener(UNKNOWN, COMMIT)
+    async with made(quick, listener, namespace="shop") as producer:
+        await producer.send_in_transaction(Message(topic, b"a"))
+        await until(listener.asked, True)
+        assert listener.checked[0].topic == topic
+        await until(lambda: seen(quick, f"shop%{topic}"), [b"a"])
+
+
 async def until(call: Callable[[], Any], wanted: Any) -> None:
     for _ in range(200):
         if await call() == wanted:

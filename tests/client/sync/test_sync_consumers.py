@@ -9,7 +9,7 @@ import pytest
 from tests.compat.peers.epochmq import EpochCluster
 
 from epochmq.base.errors import UsageError
-from epochmq.client.sync import ConsumeResult, Producer, PullConsumer, PushConsumer
+from epochmq.client.sync import ConsumeResult, PopConsumer, Producer, PullConsumer, PushConsumer
 from epochmq.model.message import Message, StoredMessage
 
 pytestmark = pytest.mark.process
@@ -102,3 +102,21 @@ def test_a_listener_closes_its_consumer(namesrv: str) -> None:
         assert returned.wait(30)
     with pytest.raises(UsageError, match="closed"):
         consumer.subscribe("another")
+
+
+def test_a_pop_consumer_is_iterated(namesrv: str) -> None:
+    topic = "Iterated"
+    with Producer(namesrv, "p") as producer:
+        for number in range(3):
+            producer.send(Message(topic, b"%d" % number))
+    seen: set[bytes] = set()
+    with PopConsumer(namesrv, f"g_{topic}", start="first") as consumer:
+        consumer.subscribe(topic)
+        consumer.pause()
+        consumer.resume()
+        for message in consumer:
+            seen.add(message.plain_body())
+            if len(seen) == 3:
+                break
+        consumer.ready(10)
+    assert seen == {b"0", b"1", b"2"}

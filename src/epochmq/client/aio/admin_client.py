@@ -193,9 +193,9 @@ class MessageCalls(ProgressCalls):
         Raises:
             NotFound: there is none; the text names the offsets that the queue has.
         """
-        await self.instance.ensure_route(queue.topic)
         calls = BrokerCalls(self.instance, TOOLS_GROUP)
-        pulled = await calls.pull(queue, offset, 1, build(queue.topic, "*", version=0))
+        async with self.instance.routed(queue.topic):
+            pulled = await calls.pull(queue, offset, 1, build(queue.topic, "*", version=0))
         if pulled.status is not PullStatus.FOUND:
             raise NotFound(
                 f"{queue} has no message at {offset}; "

@@ -8,6 +8,8 @@ from epochmq.wire.bodies.body import decode_answer, encode_body
 from epochmq.wire.bodies.group_bodies import (
     ConsumerConnection,
     ProducerConnection,
+    ProducerInfo,
+    ProducerTable,
     SubscriptionGroupTable,
 )
 from epochmq.wire.bodies.namesrv_bodies import TopicList
@@ -102,6 +104,11 @@ class GroupCalls(Caller):
         addresses = (await self.brokers_of(topic)).values()
         answer = await self._ask_in_turn(list(addresses), command)
         return decode_answer(ProducerConnection, answer.body)
+
+    async def all_producers(self, address: str) -> dict[str, list[ProducerInfo]]:
+        """Return the producers that are connected to one broker, by group (328)."""
+        answer = await self.ask(address, request(RequestCode.GET_ALL_PRODUCER_INFO))
+        return decode_answer(ProducerTable, answer.body).data
 
     async def running_info(
         self, group: str, client_id: str, *, stacks: bool = False

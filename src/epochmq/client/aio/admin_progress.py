@@ -9,14 +9,18 @@ from epochmq.client.aio.admin_topics import TopicCalls
 from epochmq.model.names import retry_topic
 from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import decode_answer, mq_map_decode
-from epochmq.wire.bodies.group_bodies import ConsumeStats, OffsetWrapper
+from epochmq.wire.bodies.group_bodies import ConsumeStats, ConsumeStatsList, OffsetWrapper
 from epochmq.wire.bodies.offset_bodies import ResetOffsetBody
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import request
 from epochmq.wire.header import decode_header
 from epochmq.wire.headers import offset_headers as headers
 from epochmq.wire.headers.admin_headers import ResetOffsetHeader
-from epochmq.wire.headers.group_headers import CloneGroupOffsetHeader, GetConsumeStatsHeader
+from epochmq.wire.headers.group_headers import (
+    CloneGroupOffsetHeader,
+    GetBrokerConsumeStatsHeader,
+    GetConsumeStatsHeader,
+)
 
 TO_END = -1
 """As the time of a reset: the offset behind the last message."""
@@ -77,6 +81,21 @@ class ProgressCalls(TopicCalls, GroupCalls):
             ConsumeStats, (await self.ask(address, command, SLOW_TIMEOUT_MS)).body
         )
         return dict(mq_map_decode(stats.offset_table)), stats.consume_tps
+
+    async def progress_of_all(
+        self, address: str, *, ordered: bool = False, timeout_ms: int = SLOW_TIMEOUT_MS
+    ) -> ConsumeStatsList:
+        """Return the offsets of all groups at one broker (317).
+
+        Args:
+            address: address of the broker.
+            ordered: whether to return ordered topics only.
+            timeout_ms: milliseconds for the answer.
+        """
+        header = GetBrokerConsumeStatsHeader(isOrder=ordered)
+        command = request(RequestCode.GET_BROKER_CONSUME_STATS, header)
+        answer = await self.ask(address, command, timeout_ms)
+        return decode_answer(ConsumeStatsList, answer.body)
 
     async def committed_at(self, address: str, group: str, queue: MessageQueue) -> int | None:
         """Return the committed offset of a group in one queue at one broker, or None (14)."""

@@ -8,6 +8,7 @@ from epochmq.client.aio.admin_namesrv import ORDER_TOPICS, NamesrvCalls
 from epochmq.model.names import check_topic
 from epochmq.model.topic import MessageQueue, TopicConfig
 from epochmq.wire.bodies.body import decode_answer, mq_map_decode
+from epochmq.wire.bodies.offset_bodies import QueryConsumeQueueBody
 from epochmq.wire.bodies.topic_bodies import (
     GroupList,
     TopicConfigTable,
@@ -18,6 +19,7 @@ from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
 from epochmq.wire.headers import topic_headers as headers
 from epochmq.wire.headers.namesrv_headers import DeleteTopicInNamesrvHeader
+from epochmq.wire.headers.offset_headers import QueryConsumeQueueHeader
 
 Offsets = dict[MessageQueue, TopicOffset]
 
@@ -158,6 +160,25 @@ class TopicCalls(NamesrvCalls, Caller):
         answer = await self.ask(address, request(RequestCode.GET_TOPIC_STATS_INFO, header))
         table = decode_answer(TopicStatsTable, answer.body)
         return dict(mq_map_decode(table.offset_table)), table.topic_put_tps
+
+    async def queue_units(
+        self, address: str, queue: MessageQueue, index: int, count: int, group: str | None = None
+    ) -> QueryConsumeQueueBody:
+        """Return units of a consume queue at one broker (321).
+
+        Args:
+            address: address of the broker.
+            queue: the queue; its broker name is not used.
+            index: queue offset of the first unit.
+            count: how many units at most.
+            group: a group whose filter is returned as well.
+
+        Raises:
+            Refused: the broker has no such queue.
+        """
+        header = QueryConsumeQueueHeader(queue.topic, queue.queue_id, index, count, group)
+        answer = await self.ask(address, request(RequestCode.QUERY_CONSUME_QUEUE, header))
+        return decode_answer(QueryConsumeQueueBody, answer.body)
 
     async def groups_of(self, topic: str) -> list[str]:
         """Return the consumer groups that consume or consumed `topic`, sorted (300)."""

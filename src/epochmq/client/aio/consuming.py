@@ -104,6 +104,8 @@ class Concurrent:
                 )
                 message.reconsume_times += 1
                 failed.append(message)
+        if failed:
+            await member.instance.refresh_after_error(owned.queue.topic)
         return failed
 
 
@@ -196,6 +198,7 @@ class Ordered:
                 "cannot write the dead letter of %(msg_id)s: %(error)s",
                 {"msg_id": message.msg_id, "error": error},
             )
+            await self._member.instance.refresh_after_error(owned.queue.topic)
             return False
         return True
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
+from epochmq.base.errors import EpochError, NotFound, Refused, UsageError
 from epochmq.client.aio.broker_calls import HOLD_MS, BrokerCalls, Pulled
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.listening import matching
 from epochmq.client.aio.local_offsets import LocalOffsets
+from epochmq.client.aio.member_locks import BROKER_LOCK_MS, MemberLocks
 from epochmq.client.aio.pauses import Pauses
 from epochmq.client.core import consumer_state
 from epochmq.client.core.consumer_state import (
@@ -47,8 +48,6 @@ LOCK_MS = 20_000
 LOCK_AGAIN_MS = 1_000
 """Pause after a renewal that failed. During a failover no lock is renewed, and a queue whose lock
 was not renewed for 30 s is not consumed."""
-BROKER_LOCK_MS = 60_000
-"""How long a broker keeps a lock that is not renewed."""
 FINISH_MS = 30_000
 """How long a queue that is given up waits, still locked, for its running listener. It is shorter
 than the life of the lock, which was renewed at most `LOCK_MS` ago."""
@@ -136,6 +135,7 @@ class GroupMember:
         self._rebalance_now = asyncio.Event()
         self._consuming: Consuming | None = None
         self._pauses = Pauses()
+        self._locks = MemberLocks(calls, instance.clock)
         self._settled = asyncio.Event()
         self._waits_for_topic = False
         """Whether a subscribed topic did not exist at the last rebalance."""
@@ -194,7 +194,7 @@ class GroupMember:
         spawn(self._rebalances(), "rebalance")
         spawn(self._persists(), "persist offsets")
         if self.is_locking:
-            spawn(self._locks(), "renew locks")
+            spawn(self._renews(), "renew locks")
 
     async def stop(self) -> None:
         """Stop pulling, wait for listeners (up to `DRAIN_MS`), commit, and give all queues back."""
@@ -217,6 +217,9 @@ class GroupMember:
     async def rebalance(self) -> bool:
         """Take and give back queues according to the members of the group. Return whether all
         succeeded.
+
+        After an error the route of the topic is asked for again: a member that owns no queue yet
+        makes no other call that would find out about a new master.
         """
         settled, waits_for_topic = True, False
         for topic in list(self.subscriptions):
@@ -231,7 +234,10 @@ class GroupMember:
                     "rebalance of %(topic)s skipped: %(error)s", {"topic": topic, "error": error}
                 )
                 settled = False
+                await self.instance.refresh_after_error(topic)
         self._waits_for_topic = waits_for_topic
+        if self.is_locking:
+            settled &= await self._locks.unlock_all_but(self.owned)
         return settled
 
     async def give(self, queue: MessageQueue) -> None:
@@ -249,10 +255,7 @@ class GroupMember:
         await self._persist(self.offsets.pop_unsaved(queue))
         self.offsets.drop(queue)
         if self.is_locking:
-            try:
-                await self.calls.unlock(queue.broker_name, [queue])
-            except NotReachable as error:
-                log.info("cannot unlock %(queue)s: %(error)s", {"queue": queue, "error": error})
+            await self._locks.unlock(queue)
 
     async def _finished(self, owned: Owned) -> None:
         """Wait for the running listener of the queue; else the next member would get its message as
@@ -412,7 +415,7 @@ class GroupMember:
     async def _start_queue(self, queue: MessageQueue) -> bool:
         ordered = self.is_locking
         locked_at = self.instance.clock.now_ms()
-        if ordered and queue not in await self.calls.lock(queue.broker_name, [queue]):
+        if ordered and queue not in await self._locks.lock(queue.broker_name, [queue]):
             return False
         offset = await self._start_offset(queue)
         if self.is_stopping or self._consuming is None or not self._is_wanted(queue):
@@ -530,12 +533,15 @@ class GroupMember:
     async def _persists(self) -> None:
         while True:
             await asyncio.sleep(PERSIST_MS / 1_000)
-            await self._persist(self.offsets.pop_unsaved())
+            for topic in await self._persist(self.offsets.pop_unsaved()):
+                await self.instance.refresh_after_error(topic)
 
-    async def _persist(self, unsaved: dict[MessageQueue, int]) -> None:
+    async def _persist(self, unsaved: dict[MessageQueue, int]) -> set[str]:
+        """Commit the offsets; return the topics of those that could not be committed."""
         if not self.is_clustering:
             self.local.save(unsaved)
-            return
+            return set()
+        failed: set[str] = set()
         for queue, offset in unsaved.items():
             try:
                 await self.calls.commit(queue, offset)
@@ -545,8 +551,10 @@ class GroupMember:
                     {"queue": queue, "error": error},
                 )
                 self.offsets.not_saved(queue, offset)
+                failed.add(queue.topic)
+        return failed
 
-    async def _locks(self) -> None:
+    async def _renews(self) -> None:
         pause_ms = LOCK_MS
         while True:
             await asyncio.sleep(pause_ms / 1_000)
@@ -560,7 +568,7 @@ class GroupMember:
         """Renew the locks of `queues`. Return whether the broker answered."""
         asked_at = self.instance.clock.now_ms()
         try:
-            held = await self.calls.lock(broker_name, queues)
+            held = await self._locks.lock(broker_name, queues)
         except EpochError as error:
             log.info(
                 "cannot lock queues at %(broker_name)s: %(error)s",
@@ -573,8 +581,9 @@ class GroupMember:
         for queue in queues:
             owned = self.owned.get(queue)
             if owned is None:
-                continue
-            if queue not in held or not owned.window.was_locked_since(now - BROKER_LOCK_MS):
+                if queue in held:  # given back in the meantime: the rebalance unlocks it
+                    self._rebalance_now.set()
+            elif queue not in held or not owned.window.was_locked_since(now - BROKER_LOCK_MS):
                 self.lose(queue)
             else:
                 owned.window.locked_at_ms = asked_at

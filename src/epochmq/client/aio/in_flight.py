@@ -42,7 +42,7 @@ class InFlight:
             UsageError: the client is closed.
         """
         if self._closed:
-            raise _closed()
+            raise closed_before()
         if self._waiting or not self._has_room(size):
             return False
         self._reserve(size)
@@ -83,13 +83,23 @@ class InFlight:
         self._bytes -= size
         self._admit()
 
+    @property
+    def count(self) -> int:
+        """How many sends are in flight."""
+        return self._count
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one send is in flight and no caller waits."""
+        return self._count == 1 and not self._waiting
+
     def close(self) -> None:
         """Refuse further sends: all callers that wait get a `UsageError`."""
         self._closed = True
         waiting, self._waiting = self._waiting, OrderedDict()
         for waiter in waiting:
             if not waiter.done():
-                waiter.set_exception(_closed())
+                waiter.set_exception(closed_before())
 
     def statistics(self) -> dict[str, int]:
         """Return the number of sends in flight, their bytes, and the number of callers
@@ -117,7 +127,8 @@ class InFlight:
             del self._waiting[waiter]
 
 
-def _closed() -> UsageError:
+def closed_before() -> UsageError:
+    """Return the error of a message that was not sent because the client was closed."""
     return UsageError("this client was closed before the message was sent; create a new one")
 
 

@@ -5,7 +5,8 @@ import logging
 import os
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import Any, Self
@@ -270,6 +271,21 @@ class Instance:
         except (NotReachable, Refused):
             if self.routes.route(topic) is None:
                 raise
+
+    @asynccontextmanager
+    async def routed(self, topic: str) -> AsyncIterator[None]:
+        """Know the route of `topic` while the caller asks its brokers, as `ensure_route` does.
+
+        If the calls fail, the next call asks for a new route: the broker may not be the master any
+        more, and the route is otherwise used for up to 30 s.
+        """
+        await self.ensure_route(topic)
+        began = self.clock.now_ms()
+        try:
+            yield
+        except (NotReachable, Refused):
+            self.routes.expire(topic, began)
+            raise
 
     async def refresh_after_error(self, topic: str) -> None:
         """Ask for a new route of `topic`, whose broker failed; an error is logged only."""

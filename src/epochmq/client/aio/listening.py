@@ -9,8 +9,9 @@ from enum import Enum
 from functools import wraps
 from typing import Any
 
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import NotReachable, UsageError
 from epochmq.client.aio.hooks import ClientHook, ConsumeCall, Hooks
+from epochmq.client.core.namespaces import NO_NAMESPACE, Namespace
 from epochmq.client.core.outgoing import check_text
 from epochmq.model.group import SQL92, TAG, SubscriptionData, build
 from epochmq.model.message import StoredMessage
@@ -32,10 +33,13 @@ CallListener = Callable[[Sequence[StoredMessage]], Awaitable[ConsumeResult]]
 class UserListener:
     """Holds the listener of the application, which may be replaced while the consumer runs."""
 
-    def __init__(self, group: str, hooks: Iterable[ClientHook] = ()) -> None:
+    def __init__(
+        self, group: str, hooks: Iterable[ClientHook] = (), namespace: Namespace = NO_NAMESPACE
+    ) -> None:
         self.function: Listener | None = None
         self.hooks: Hooks = Hooks(hooks)
-        self._group = group
+        self._group = namespace.unwrap(group)
+        self._namespace = namespace
         self._warned: set[type] = set()
 
     def check_set(self) -> None:
@@ -47,6 +51,7 @@ class UserListener:
         """Call the listener. None counts as SUCCESS; a value that is not a `ConsumeResult`
         counts as LATER.
         """
+        messages = self._namespace.unwrap_messages(messages)
         if not self.hooks:
             return await self._call(messages)
         call = ConsumeCall(self._group, messages)
@@ -118,6 +123,22 @@ async def call_listener(listener: CallListener, messages: Sequence[StoredMessage
     except BaseException:
         log.exception("the listener failed on %(msg_id)s", {"msg_id": messages[0].msg_id})
     return ConsumeResult.LATER
+
+
+async def wait_for_share(wait: Awaitable[None], group: str, timeout: float | None) -> None:
+    """Await `wait`, which ends when a member of `group` has its share of the queues.
+
+    Raises:
+        NotReachable: that is not so within `timeout` seconds; None means no limit.
+    """
+    try:
+        async with asyncio.timeout(timeout):
+            await wait
+    except TimeoutError:
+        raise NotReachable(
+            f"a member of {group} has no share of the queues after {timeout:g} s; is a broker of"
+            " each topic reachable?"
+        ) from None
 
 
 def _raise(error: BaseException) -> None:

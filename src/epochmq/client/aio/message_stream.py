@@ -1,12 +1,13 @@
-"""Messages of a push consumer, one at a time, for `async for`."""
+"""Messages of a consumer, one at a time, for `async for`."""
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Self
 
-from epochmq.client.aio.listening import ConsumeResult
+from epochmq.base.errors import UsageError
+from epochmq.client.aio.listening import ConsumeResult, UserListener
 from epochmq.model.message import StoredMessage
 
 
@@ -100,6 +101,47 @@ class MessageStream:
         batch.unfinished -= 1
         if not batch.unfinished and not batch.result.done():
             batch.result.set_result(ConsumeResult.SUCCESS)
+
+
+class IteratedListener:
+    """Lets an application iterate over messages, in place of a listener."""
+
+    def __init__(self, listener: UserListener) -> None:
+        self._listener = listener
+        self._source: MessageSource | None = None
+        """Where iterators get messages from; None without iterators."""
+
+    def messages(self, start: Callable[[], Awaitable[None]]) -> AsyncGenerator[StoredMessage, None]:
+        """Return an iterator, which starts the consumer by `start`; several share the messages.
+
+        Raises:
+            UsageError: a listener is set.
+        """
+        if self._source is None:
+            if self._listener.function is not None:
+                raise UsageError("this consumer has a listener, so it cannot be iterated as well")
+            self._source = MessageSource()
+            self._listener.function = self._source.listen
+        return _messages(self._source, start)
+
+    def end(self) -> bool:
+        """End all iterators, as the consumer is closed; return whether there were any."""
+        if self._source is None:
+            return False
+        self._source.end()
+        return True
+
+
+async def _messages(
+    source: MessageSource, start: Callable[[], Awaitable[None]]
+) -> AsyncGenerator[StoredMessage, None]:
+    await start()
+    stream = MessageStream(source)
+    try:
+        async for message in stream:
+            yield message
+    finally:
+        stream.close()
 
 
 async def next_message(messages: AsyncGenerator[StoredMessage, None]) -> StoredMessage | None:

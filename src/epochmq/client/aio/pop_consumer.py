@@ -1,21 +1,32 @@
 """The asyncio POP consumer: passes popped messages to a listener."""
 
 import ssl
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from typing import Literal
 
 from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import UsageError
 from epochmq.client.aio.hooks import ClientHook
 from epochmq.client.aio.instance import Closing, Instance
-from epochmq.client.aio.listening import Listener, Sql, UserListener, run_in_thread, subscription
+from epochmq.client.aio.listening import (
+    Listener,
+    Sql,
+    UserListener,
+    run_in_thread,
+    subscription,
+    wait_for_share,
+)
+from epochmq.client.aio.message_stream import IteratedListener
 from epochmq.client.aio.pop_calls import PopCalls
 from epochmq.client.aio.pop_handling import PopConcurrent, PopOrdered
 from epochmq.client.aio.pop_member import PopMember, PopOptions
 from epochmq.client.core import pop_state
 from epochmq.client.core.consumer_state import StartPoint
+from epochmq.client.core.namespaces import Namespace
 from epochmq.client.core.outgoing import check_callable, check_text
 from epochmq.model.allocate import AVG, AVG_BY_CIRCLE
 from epochmq.model.group import consumer_limit
+from epochmq.model.message import StoredMessage
 from epochmq.model.names import check_group, check_topic, retry_topic
 from epochmq.model.topic import MessageQueue
 
@@ -31,6 +42,10 @@ class PopConsumer(Closing):
     when the listener is done. When the listener raises an error or returns LATER, the message
     becomes visible again later: 10 s after the first failure, up to 2 h after many. After
     `max_reconsume_times` retries it becomes a dead letter.
+
+    Or iterate it: `async for message in consumer` starts the consumer, and a message is
+    acknowledged when the next one is asked for. The last message before a `break` or an error is
+    delivered again.
 
     If `ordered`, the messages of a queue are handled one by one. A message that fails is repeated
     after 1 s, before the messages that follow it.
@@ -50,6 +65,8 @@ class PopConsumer(Closing):
             limit if `ordered`; a negative number means no limit.
         strategy: allocation strategy of the broker: "AVG" or "AVG_BY_CIRCLE".
         name: last part of the client id; None means process id and a random number.
+        namespace: added to names of topics and groups, as RocketMQ's clients do (`NAMESPACE%NAME`);
+            results and messages show the names without it. None means no namespace.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.
         hooks: see each call of the listener, for example `MessageTrace()` or `OpenTelemetry()`.
@@ -65,20 +82,23 @@ class PopConsumer(Closing):
         group: str,
         *,
         ordered: bool = False,
-        start: str = "last",
+        start: Literal["first", "last"] = "last",
         concurrency: int = 20,
         pop_count: int = pop_state.POP_COUNT,
         invisible_ms: int = pop_state.INVISIBLE_MS,
         in_flight_max: int = pop_state.IN_FLIGHT_MAX,
         poll_ms: int = pop_state.POLL_MS,
         max_reconsume_times: int | None = None,
-        strategy: str = AVG,
+        strategy: Literal["AVG", "AVG_BY_CIRCLE"] = AVG,
         name: str | None = None,
+        namespace: str | None = None,
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
         hooks: Iterable[ClientHook] = (),
     ) -> None:
         check_text("group", group)
+        self._namespace = Namespace(namespace)
+        group = self._namespace.wrap(group)
         check_group(group)
         if start not in _STARTS:
             raise UsageError(f"start is {start!r}; use 'first' or 'last'")
@@ -99,7 +119,8 @@ class PopConsumer(Closing):
         calls = PopCalls(self.instance, group)
         self.member: PopMember = PopMember(self.instance, calls, group, options)
         self._concurrency = concurrency
-        self._listener = UserListener(group, hooks)
+        self._listener = UserListener(group, hooks, self._namespace)
+        self._iterated = IteratedListener(self._listener)
         self._started = False
 
     def on_message(self, listener: Listener, *, in_thread: bool | None = None) -> Listener:
@@ -122,6 +143,14 @@ class PopConsumer(Closing):
         self._listener.function = run_in_thread(listener) if in_thread else listener
         return listener
 
+    def __aiter__(self) -> AsyncGenerator[StoredMessage, None]:
+        """Return an iterator over the messages; several share them.
+
+        Raises:
+            UsageError: a listener is set.
+        """
+        return self._iterated.messages(self.start)
+
     async def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
         """Subscribe to `topic`; a second call for the same topic replaces the filter.
 
@@ -135,12 +164,13 @@ class PopConsumer(Closing):
             NotReachable: the consumer has started and no name server answers.
         """
         check_text("topic", topic)
+        topic = self._namespace.wrap(topic)
         check_topic(topic)
         await self.member.subscribe(subscription(topic, expression, self.instance.clock.wall_ms()))
 
     async def unsubscribe(self, topic: str) -> None:
         """End the subscription of `topic`; the consumer pops no more of it."""
-        await self.member.unsubscribe(topic)
+        await self.member.unsubscribe(self._namespace.wrap(topic))
 
     async def start(self) -> None:
         """Join the group and begin to pop. A second call does nothing.
@@ -160,6 +190,25 @@ class PopConsumer(Closing):
             else PopConcurrent(self.member, self._listener.call, self._concurrency)
         )
         await self.member.start(handling)
+
+    async def ready(self, timeout: float | None = None) -> None:
+        """Wait until the brokers have given this member its share.
+
+        Args:
+            timeout: seconds to wait; None means no limit.
+
+        Raises:
+            NotReachable: that is not so in time.
+        """
+        await wait_for_share(self.member.wait_settled(), self.group, timeout)
+
+    def pause(self) -> None:
+        """Pop no more messages; those that were asked for already are still handled."""
+        self.member.pause()
+
+    def resume(self) -> None:
+        """End a pause."""
+        self.member.resume()
 
     def finish(self) -> None:
         """Stop calling the listener; messages that wait become visible to others. Call `close`
@@ -185,10 +234,13 @@ class PopConsumer(Closing):
         The retry topic of the group is left out.
         """
         retries = retry_topic(self.group)
-        return sorted(queue for queue in self.member.shares if queue.topic != retries)
+        shares = (queue for queue in self.member.shares if queue.topic != retries)
+        return sorted(self._namespace.unwrap_queues(shares))
 
     async def _close(self) -> None:
         """Wait for running listeners and their acknowledgements, then leave the group."""
+        if self._iterated.end():
+            self.member.is_stopping = True
         await self.member.stop()
         await self._listener.hooks.close()
         await self.instance.close(consumer=self.group if self._started else None)

@@ -14,9 +14,10 @@ import logging
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
+from epochmq.base.errors import EpochError, NotFound, Refused, UsageError
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.listening import wants
+from epochmq.client.aio.pauses import Pauses
 from epochmq.client.aio.pop_calls import PopCalls, Popped
 from epochmq.client.core import pop_state
 from epochmq.client.core.consumer_state import StartPoint, difference
@@ -25,7 +26,7 @@ from epochmq.model import property_names as names
 from epochmq.model.group import SubscriptionData, build
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import retry_topic
-from epochmq.model.topic import MessageQueue
+from epochmq.model.topic import ANY_QUEUE, MessageQueue
 from epochmq.wire.bodies.group_bodies import ConsumerData, HeartbeatData
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Reply
@@ -38,7 +39,6 @@ UNSETTLED_REBALANCE_MS = 1_000
 FIRST_POPS_MS = 3_000
 """How long `start` waits for the first pops: with the first pop a broker notes where a new group
 begins."""
-ANY_QUEUE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +134,30 @@ class PopMember:
         self.subscriptions: dict[str, SubscriptionData] = {self._retries: build(self._retries, "*")}
         self._knows_retries = False
         self.is_stopping: bool = False
-        self.is_settled: bool = False
+        self._settled = asyncio.Event()
+        self._pauses = Pauses()
         self._share_now = asyncio.Event()
         self._asked_once = asyncio.Event()
         self._handling: Handling | None = None
         instance.beat_with(self._heartbeat)
         instance.handlers[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = self._on_members_changed
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the last request for the assignment of each topic had no errors."""
+        return self._settled.is_set()
+
+    async def wait_settled(self) -> None:
+        """Wait until this member has its share."""
+        await self._settled.wait()
+
+    def pause(self) -> None:
+        """Start no more pops until `resume`."""
+        self._pauses.pause(None)
+
+    def resume(self) -> None:
+        """Pop again."""
+        self._pauses.resume(None)
 
     async def subscribe(self, data: SubscriptionData) -> None:
         """Add or change a subscription, before or after the start."""
@@ -204,12 +222,13 @@ class PopMember:
         for topic in list(self.subscriptions):
             try:
                 went_well = await self._share_topic(topic)
-            except (NotReachable, Refused, NotFound) as error:
+            except EpochError as error:
                 log.info(
                     "cannot get the assignment of %(topic)s: %(error)s",
                     {"topic": topic, "error": error},
                 )
                 went_well = False
+                await self.instance.refresh_after_error(topic)
             if topic == self._retries:
                 self._knows_retries = went_well
             else:
@@ -240,7 +259,10 @@ class PopMember:
     async def _rounds(self) -> None:
         while not self.is_stopping:
             self._share_now.clear()
-            self.is_settled = await self.round()
+            if await self.round():
+                self._settled.set()
+            else:
+                self._settled.clear()
             self._asked_once.set()
             is_done = self.is_settled and self._knows_retries
             pause_ms = REBALANCE_MS if is_done else UNSETTLED_REBALANCE_MS
@@ -300,6 +322,10 @@ class PopMember:
 
     async def _pop_once(self, share: Share) -> None:
         options = self.options
+        if self._pauses.holds(share.queue):
+            share.popping.set()  # `start` does not wait for a pop that a pause holds
+            await self._pauses.wait(share.queue)
+            return
         while share.in_flight >= options.in_flight_max:
             share.has_room.clear()
             await share.has_room.wait()

@@ -11,7 +11,6 @@ from typing import Literal, Self
 from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import (
     EpochError,
-    NotFound,
     NotReachable,
     Outcome,
     PeerError,
@@ -19,19 +18,22 @@ from epochmq.base.errors import (
     UsageError,
 )
 from epochmq.base.limits import CLIENT_IN_FLIGHT_BYTES_MAX
-from epochmq.client.aio.batching import Batching, identified
+from epochmq.client.aio.batching import Batching
 from epochmq.client.aio.hooks import ClientHook, Hooks, MessageKind, SendCall, kind_of
 from epochmq.client.aio.in_flight import Deadline, InFlight, LoopTime
 from epochmq.client.aio.instance import Closing, Instance
 from epochmq.client.aio.name_servers import checked
+from epochmq.client.aio.publish_routes import PublishRoutes
 from epochmq.client.aio.request_reply import RequestReply
-from epochmq.client.aio.send_problems import NoRouteInTime, explained, more_telling, worse
+from epochmq.client.aio.send_problems import explained, more_telling, worse
 from epochmq.client.aio.silent_masters import SilentMasters
+from epochmq.client.core.namespaces import Namespace
 from epochmq.client.core.outgoing import (
     COMPRESS_OVER_BYTES,
     Outgoing,
     body_bytes,
     check,
+    check_kind,
     check_text,
     prepare,
     prepare_batch,
@@ -45,7 +47,6 @@ from epochmq.client.core.send_policy import (
     SendVerdict,
     by_key,
     judge,
-    permission_note,
 )
 from epochmq.client.core.send_result import SendResult, result_of
 from epochmq.model import property_names as names
@@ -96,10 +97,13 @@ class Producer(Closing):
             clients, and here the extra `compression`.
         retry_when_not_store_ok: whether a result other than SEND_OK is tried again.
         max_in_flight: how many sends may wait for answers, from 1 to 65,535.
-        linger_ms: if set, messages that are sent at the same time go to the broker in batches: the
-            first waits up to so many milliseconds for others, with 0 only for those that are being
-            sent already. `send` returns each message's own result. Ordered, delayed and compressed
-            messages, and sends to a chosen queue or with a timeout of their own, do not wait.
+        linger_ms: messages that are sent at the same time go to the broker in batches, and `send`
+            returns each message's own result. With 0 no message waits for one that is sent later;
+            otherwise the first of a batch waits so many milliseconds. None sends each message in a
+            request of its own. Ordered, delayed and compressed messages, and sends to a chosen
+            queue or with a timeout of their own, are never in such a batch.
+        namespace: added to names of topics and groups, as RocketMQ's clients do (`NAMESPACE%NAME`);
+            results and messages show the names without it. None means no namespace.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.
         hooks: see each send, for example `MessageTrace()` or `OpenTelemetry()`.
@@ -122,12 +126,15 @@ class Producer(Closing):
         compression: Literal["zlib", "lz4", "zstd"] = "zlib",
         retry_when_not_store_ok: bool = False,
         max_in_flight: int = IN_FLIGHT,
-        linger_ms: float | None = None,
+        linger_ms: float | None = 0,
+        namespace: str | None = None,
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
         hooks: Iterable[ClientHook] = (),
     ) -> None:
         check_text("group", group)
+        self._namespace = Namespace(namespace)
+        group = self._namespace.wrap(group)
         check_group(group)
         if not 1 <= max_in_flight <= IN_FLIGHT_MAX:
             raise UsageError(f"max_in_flight is {max_in_flight}; from 1 to {IN_FLIGHT_MAX} can be")
@@ -141,18 +148,23 @@ class Producer(Closing):
         self.instance.beat_with(self._heartbeat)
         self._fault = FaultTable()
         self._round_robin = RoundRobin(self.instance.rng, self._fault if avoid_faulty else None)
-        self._greeted_topics: set[str] = set()
+        self._publish_routes = PublishRoutes(self.instance)
         self._silent_masters = SilentMasters(self.instance)
         self._loop_time = LoopTime(self.instance.clock.now_ms)
         self._in_flight = InFlight(max_in_flight, CLIENT_IN_FLIGHT_BYTES_MAX)
         self._hooks = Hooks(hooks)
-        self._requests = RequestReply(self.instance)
+        self._requests = RequestReply(self.instance, self._namespace)
         self._batching: Batching | None = None
         if linger_ms is not None:
             if not 0 <= linger_ms <= LINGER_MS_MAX:
                 raise UsageError(f"linger_ms is {linger_ms}; from 0 to {LINGER_MS_MAX} can be")
-            spawn = self.instance.spawn
-            self._batching = Batching(self._send_together, spawn, linger_ms, compress_over_bytes)
+            self._batching = Batching(
+                self._send_together,
+                self.instance.spawn,
+                linger_ms,
+                compress_over_bytes,
+                lambda: self._in_flight.count,
+            )
         self._started = False
 
     async def start(self) -> None:
@@ -185,6 +197,8 @@ class Producer(Closing):
 
     async def _close(self) -> None:
         self._in_flight.close()
+        if self._batching is not None:
+            self._batching.close()
         await self._hooks.close()
         await self.instance.close(producer=self.group)
 
@@ -261,7 +275,7 @@ class Producer(Closing):
             outgoing = self._prepare(message)
             deadline = self._loop_time.begin(self.timeout_ms)
             try:
-                queues = await self._writable_queues(message.topic, deadline)
+                queues = await self._publish_routes.queues(outgoing.topic, deadline)
             finally:
                 self._loop_time.end()
             target = queue or self._round_robin.select(queues, self.instance.clock.now_ms())
@@ -315,13 +329,14 @@ class Producer(Closing):
             handle = parse_handle(recall_handle)
         except PeerError as error:
             raise UsageError(str(error)) from None
-        await self.instance.ensure_route(topic)
-        address = self.instance.routes.address(handle.broker_name, 0)
-        if address is None:
-            raise NotReachable(f"no address of broker {handle.broker_name} is known")
+        topic = self._namespace.wrap(topic)
         header = RecallHeader(topic, recall_handle, self.group, bname=handle.broker_name)
         command = request(RequestCode.RECALL_MESSAGE, header)
-        answer = checked(await self.instance.call(address, command, self.timeout_ms))
+        async with self.instance.routed(topic):
+            address = self.instance.routes.address(handle.broker_name, 0)
+            if address is None:
+                raise NotReachable(f"no address of broker {handle.broker_name} is known")
+            answer = checked(await self.instance.call(address, command, self.timeout_ms))
         return decode_header(RecallResponseHeader, answer.ext).msgId
 
     async def send_batch(
@@ -353,7 +368,7 @@ class Producer(Closing):
             for message in messages:
                 message.properties.setdefault(names.UNIQ_KEY, self.instance.uniq_ids.next())
             with self._sending(messages, MessageKind.NORMAL) as call:
-                outgoing = prepare_batch(call.messages, self.instance.uniq_ids.next())
+                outgoing = self._prepare_batch(call.messages)
                 code = RequestCode.SEND_BATCH_MESSAGE
                 call.result = await self._send(outgoing, code, queue, timeout_ms)
                 return call.result
@@ -377,6 +392,7 @@ class Producer(Closing):
             UsageError: `topic` is not text, or this client cannot be used.
         """
         check_text("topic", topic)
+        topic = self._namespace.wrap(topic)
         check_topic(topic)
         self.instance.check_usable()
         deadline = self._loop_time.begin(timeout_ms or self.timeout_ms)
@@ -385,7 +401,8 @@ class Producer(Closing):
             for attempt in itertools.count(1):
                 began = self.instance.clock.now_ms()
                 try:
-                    return await self._writable_queues(topic, deadline)
+                    queues = await self._publish_routes.queues(topic, deadline)
+                    return self._namespace.unwrap_queues(queues)
                 except NotReachable as error:
                     problem = more_telling(problem, error)
                     self.instance.routes.expire(topic, began)
@@ -394,37 +411,6 @@ class Producer(Closing):
         finally:
             self._loop_time.end()
         raise AssertionError("unreachable")
-
-    async def _writable_queues(self, topic: str, deadline: Deadline) -> tuple[MessageQueue, ...]:
-        instance, now = self.instance, self.instance.clock.now_ms()
-        if instance.routes.is_stale(topic, now) or topic not in self._greeted_topics:
-            try:
-                async with asyncio.timeout(max(1, deadline.left_ms()) / 1_000):
-                    await self._refresh_route(topic)
-            except NotFound:
-                if instance.routes.route(topic) is None:
-                    raise
-                # A master that stops unregisters its topics; the next one has yet to register.
-                raise NotReachable(f"no broker of topic {topic} is registered now") from None
-            except TimeoutError:
-                servers = ", ".join(instance.name_servers.addresses)
-                raise NoRouteInTime(
-                    f"the brokers of topic {topic} are not known in time (asked: {servers})"
-                ) from None
-        queues = instance.routes.publish(topic)
-        if not queues:
-            route = instance.routes.route(topic)
-            raise NotReachable(
-                f"topic {topic} has no writable queue with a living master now"
-                + permission_note(route)
-            )
-        return queues
-
-    async def _refresh_route(self, topic: str) -> None:
-        await self.instance.ensure_route(topic, create=True)
-        if topic not in self._greeted_topics:
-            self._greeted_topics.add(topic)
-            await self.instance.greet_all()
 
     async def _wait_before_retry(self, attempt: int, deadline: Deadline) -> bool:
         """Sleep before the next try. Return False if no try is left: no time, or `retries` is 0."""
@@ -437,7 +423,12 @@ class Producer(Closing):
     def _prepare(self, message: Message) -> Outgoing:
         uniq_id = self.instance.uniq_ids.next()
         over, codec = self.compress_over_bytes, self._compression
+        message = self._namespace.wrap_message(message)
         return prepare(message, uniq_id, compress_over_bytes=over, compression=codec)
+
+    def _prepare_batch(self, messages: Sequence[Message]) -> Outgoing:
+        wrapped = [self._namespace.wrap_message(message) for message in messages]
+        return prepare_batch(wrapped, self.instance.uniq_ids.next)
 
     def _address(self, queue: MessageQueue) -> str:
         address = self.instance.routes.master(queue.broker_name)
@@ -456,15 +447,17 @@ class Producer(Closing):
         if not self._in_flight.enter_at_once(size):
             await self._in_flight.enter(size)
         if self._batching is not None and (fixed, key, timeout_ms) == (None, None, None):
-            if self._batching.accepts(message):
+            waits = self._batching.linger_ms > 0 or not self._in_flight.is_single
+            if waits and self._batching.accepts(message):
                 return await self._send_in_batch(self._batching, message, size)
         deadline = self._loop_time.begin(timeout_ms or self.timeout_ms)
-        code = send_code(message)
         try:
             if not self._hooks:
-                return await self._send_by(deadline, self._prepare(message), code, fixed, key)
+                outgoing = self._prepare(message)
+                return await self._send_by(deadline, outgoing, send_code(message), fixed, key)
             with self._sending((message,), kind_of(message, key)) as call:
                 outgoing = self._prepare(call.messages[0])
+                code = send_code(message)
                 call.result = await self._send_by(deadline, outgoing, code, fixed, key)
                 return call.result
         finally:
@@ -488,14 +481,16 @@ class Producer(Closing):
         if len(messages) == 1:
             code, outgoing = RequestCode.SEND_MESSAGE_V2, self._prepare(messages[0])
             return await self._send(outgoing, code, None, None)
-        next_id = self.instance.uniq_ids.next
-        outgoing = prepare_batch([identified(each, next_id) for each in messages], next_id())
+        outgoing = self._prepare_batch(messages)
         return await self._send(outgoing, RequestCode.SEND_BATCH_MESSAGE, None, None)
 
     def _sending(
         self, messages: Sequence[Message], kind: MessageKind
     ) -> AbstractContextManager[SendCall]:
-        return self._hooks.sending(self.group, messages, kind, self.instance.routes)
+        for message in messages:
+            check_kind("properties", message.properties, (dict,), "a dict")
+        group = self._namespace.unwrap(self.group)
+        return self._hooks.sending(group, messages, kind, self.instance.routes)
 
     async def _send(
         self,
@@ -529,7 +524,7 @@ class Producer(Closing):
         for attempt in itertools.count(1):
             began = clock.now_ms()
             try:
-                queues = await self._writable_queues(outgoing.topic, deadline)
+                queues = await self._publish_routes.queues(outgoing.topic, deadline)
                 if key is not None and fixed is None:
                     fixed = by_key(queues, key)
                 queue = fixed or self._round_robin.select(queues, began, avoid=avoid)
@@ -582,7 +577,7 @@ class Producer(Closing):
             awaited.ended(clock.now_ms())
         now = clock.now_ms()
         self._fault.answered(queue.broker_name, now - began, now)
-        return result_of(outgoing, queue, answer)
+        return self._namespace.unwrap_result(result_of(outgoing, queue, answer))
 
     def _command(
         self, outgoing: Outgoing, code: int, queue: MessageQueue, *, oneway: bool = False

@@ -1,6 +1,8 @@
 """The asyncio pull consumer: the caller chooses queue and offset, and commits offsets itself."""
 
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from epochmq.auth.credentials import Credentials
@@ -8,6 +10,7 @@ from epochmq.client.aio.broker_calls import BrokerCalls, Pulled
 from epochmq.client.aio.instance import Closing, Instance
 from epochmq.client.aio.listening import Sql, matching, subscription
 from epochmq.client.core.consumer_state import PULL_COUNT, PullStatus
+from epochmq.client.core.namespaces import Namespace
 from epochmq.client.core.outgoing import check_text
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import check_group
@@ -47,6 +50,8 @@ class PullConsumer(Closing):
         namesrv: addresses of the name servers, as "host:port;host:port", or the URL of an address
             server, as "http://host:port/path".
         group: name of the consumer group whose offsets are read and committed.
+        namespace: added to names of topics and groups, as RocketMQ's clients do (`NAMESPACE%NAME`);
+            results and messages show the names without it. None means no namespace.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.
 
@@ -60,10 +65,13 @@ class PullConsumer(Closing):
         namesrv: str,
         group: str,
         *,
+        namespace: str | None = None,
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
     ) -> None:
         check_text("group", group)
+        self._namespace = Namespace(namespace)
+        group = self._namespace.wrap(group)
         check_group(group)
         self.group = group
         self.instance: Instance = Instance(namesrv, tls=tls, credentials=credentials)
@@ -79,8 +87,9 @@ class PullConsumer(Closing):
         Raises:
             NotFound: the topic does not exist.
         """
+        topic = self._namespace.wrap(topic)
         await self.instance.ensure_route(topic)
-        return self.instance.routes.subscribe(topic)
+        return self._namespace.unwrap_queues(self.instance.routes.subscribe(topic))
 
     async def pull(
         self,
@@ -108,33 +117,33 @@ class PullConsumer(Closing):
             CorruptMessage: the first message found is damaged at that broker.
             Refused: the broker refuses, or `expression` has no tag.
         """
-        await self.instance.ensure_route(queue.topic)
-        data = subscription(queue.topic, expression, 0)
-        pulled = await self._calls.pull(queue, offset, count, data, hold_ms=hold_ms)
-        messages = matching(data, pulled.messages)
-        return _result(pulled, messages)
+        async with self._routed(queue) as queue:
+            data = subscription(queue.topic, expression, 0)
+            pulled = await self._calls.pull(queue, offset, count, data, hold_ms=hold_ms)
+        messages = self._namespace.unwrap_messages(matching(data, pulled.messages))
+        return _result(pulled, list(messages))
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the committed offset of the group in `queue`, or None if there is none."""
-        await self.instance.ensure_route(queue.topic)
-        return await self._calls.committed(queue)
+        async with self._routed(queue) as queue:
+            return await self._calls.committed(queue)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Commit `offset` (a queue offset) of the group in `queue`, and wait for the broker's
         answer.
         """
-        await self.instance.ensure_route(queue.topic)
-        await self._calls.commit(queue, offset)
+        async with self._routed(queue) as queue:
+            await self._calls.commit(queue, offset)
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """Return the first offset of `queue` that can be read."""
-        await self.instance.ensure_route(queue.topic)
-        return await self._calls.min_offset(queue)
+        async with self._routed(queue) as queue:
+            return await self._calls.min_offset(queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """Return the offset behind the last message of `queue`."""
-        await self.instance.ensure_route(queue.topic)
-        return await self._calls.max_offset(queue)
+        async with self._routed(queue) as queue:
+            return await self._calls.max_offset(queue)
 
     async def offset_at(self, queue: MessageQueue, wall_ms: int) -> int:
         """Return the offset of the first message of `queue` that was stored at `wall_ms` or later.
@@ -143,8 +152,15 @@ class PullConsumer(Closing):
             queue: the queue to search.
             wall_ms: Unix time in milliseconds.
         """
-        await self.instance.ensure_route(queue.topic)
-        return await self._calls.offset_at(queue, wall_ms)
+        async with self._routed(queue) as queue:
+            return await self._calls.offset_at(queue, wall_ms)
+
+    @asynccontextmanager
+    async def _routed(self, queue: MessageQueue) -> AsyncIterator[MessageQueue]:
+        """Give the queue with the namespace, whose route is known."""
+        queue = self._namespace.wrap_queue(queue)
+        async with self.instance.routed(queue.topic):
+            yield queue
 
 
 def _result(pulled: Pulled, messages: list[StoredMessage]) -> PullResult:

@@ -1,13 +1,12 @@
 """The asyncio push consumer: passes messages to a listener and shares queues with its group."""
 
-import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 from typing import Literal
 
 from epochmq.auth.credentials import Credentials
-from epochmq.base.errors import NotReachable, UsageError
+from epochmq.base.errors import UsageError
 from epochmq.client.aio.broker_calls import BrokerCalls
 from epochmq.client.aio.consuming import Concurrent, OperatorRequests, Ordered
 from epochmq.client.aio.group_member import CLUSTERING, GroupMember, Options
@@ -20,9 +19,11 @@ from epochmq.client.aio.listening import (
     UserListener,
     run_in_thread,
     subscription,
+    wait_for_share,
 )
-from epochmq.client.aio.message_stream import MessageSource, MessageStream
+from epochmq.client.aio.message_stream import IteratedListener
 from epochmq.client.core.consumer_state import BYTES_MAX, COUNT_MAX, PULL_COUNT, StartPoint
+from epochmq.client.core.namespaces import Namespace
 from epochmq.client.core.outgoing import check_callable, check_text
 from epochmq.model.allocate import Strategy, average
 from epochmq.model.group import consumer_limit
@@ -69,6 +70,8 @@ class PushConsumer(Closing):
         strategy: function that allocates queues to members; all members must use the same one.
         max_buffered_bytes: bytes of one queue that may wait for the listener; default 100 MiB.
         max_buffered_messages: messages of one queue that may wait for the listener.
+        namespace: added to names of topics and groups, as RocketMQ's clients do (`NAMESPACE%NAME`);
+            results and messages show the names without it. None means no namespace.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.
         hooks: see each call of the listener, for example `MessageTrace()` or `OpenTelemetry()`.
@@ -95,11 +98,14 @@ class PushConsumer(Closing):
         strategy: Strategy = average,
         max_buffered_bytes: int = BYTES_MAX,
         max_buffered_messages: int = COUNT_MAX,
+        namespace: str | None = None,
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
         hooks: Iterable[ClientHook] = (),
     ) -> None:
         check_text("group", group)
+        self._namespace = Namespace(namespace)
+        group = self._namespace.wrap(group)
         check_group(group)
         self.group = group
         self.instance: Instance = Instance(namesrv, name=name, tls=tls, credentials=credentials)
@@ -120,9 +126,8 @@ class PushConsumer(Closing):
         calls = BrokerCalls(self.instance, group)
         self.member: GroupMember = GroupMember(self.instance, calls, group, options)
         self._concurrency = concurrency
-        self._listener = UserListener(group, hooks)
-        self._source: MessageSource | None = None
-        """Where iterators get messages from; None without iterators."""
+        self._listener = UserListener(group, hooks, self._namespace)
+        self._iterated = IteratedListener(self._listener)
         self._started = False
         OperatorRequests(self.member, self._listener.call).install()
 
@@ -152,21 +157,7 @@ class PushConsumer(Closing):
         Raises:
             UsageError: a listener is set.
         """
-        if self._source is None:
-            if self._listener.function is not None:
-                raise UsageError("this consumer has a listener, so it cannot be iterated as well")
-            self._source = MessageSource()
-            self._listener.function = self._source.listen
-        return self._messages(self._source)
-
-    async def _messages(self, source: MessageSource) -> AsyncGenerator[StoredMessage, None]:
-        await self.start()
-        stream = MessageStream(source)
-        try:
-            async for message in stream:
-                yield message
-        finally:
-            stream.close()
+        return self._iterated.messages(self.start)
 
     async def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
         """Subscribe to `topic`; a second call for the same topic replaces the filter.
@@ -181,6 +172,7 @@ class PushConsumer(Closing):
             NotReachable: the consumer has started and no name server answers.
         """
         check_text("topic", topic)
+        topic = self._namespace.wrap(topic)
         check_topic(topic)
         data = subscription(topic, expression, self.instance.clock.wall_ms())
         await self.member.subscribe(data)
@@ -189,7 +181,7 @@ class PushConsumer(Closing):
         """End the subscription of `topic`: commit the offsets of its queues and give the queues
         back.
         """
-        await self.member.unsubscribe(topic)
+        await self.member.unsubscribe(self._namespace.wrap(topic))
 
     async def start(self) -> None:
         """Join the group and begin to consume. A second call does nothing.
@@ -219,18 +211,11 @@ class PushConsumer(Closing):
         Raises:
             NotReachable: that is not so in time.
         """
-        try:
-            async with asyncio.timeout(timeout):
-                await self.member.wait_settled()
-        except TimeoutError:
-            raise NotReachable(
-                f"a member of {self.group} has no share of the queues after {timeout:g} s; is a"
-                " broker of each topic reachable?"
-            ) from None
+        await wait_for_share(self.member.wait_settled(), self.group, timeout)
 
     def assignment(self) -> tuple[MessageQueue, ...]:
         """Return the queues that this member owns now, without those of the retry topic."""
-        return self.member.assignment()
+        return self._namespace.unwrap_queues(self.member.assignment())
 
     def pause(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """Pull no more messages; those that are here already are still handled.
@@ -240,7 +225,7 @@ class PushConsumer(Closing):
         Args:
             queues: the queues to pause; None means all, also those that are assigned later.
         """
-        self.member.pause(queues)
+        self.member.pause(self._wrapped(queues))
 
     def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """End a pause.
@@ -248,7 +233,7 @@ class PushConsumer(Closing):
         Args:
             queues: the queues to resume; None means all.
         """
-        self.member.resume(queues)
+        self.member.resume(self._wrapped(queues))
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on at another offset of a queue: commit it, and drop what waits for the listener.
@@ -264,7 +249,10 @@ class PushConsumer(Closing):
             UsageError: this member does not own the queue.
             NotReachable, Refused: the offset could not be committed; nothing has changed.
         """
-        await self.member.seek(queue, offset)
+        await self.member.seek(self._namespace.wrap_queue(queue), offset)
+
+    def _wrapped(self, queues: Iterable[MessageQueue] | None) -> list[MessageQueue] | None:
+        return None if queues is None else [self._namespace.wrap_queue(queue) for queue in queues]
 
     def finish(self) -> None:
         """Stop calling the listener; messages that wait or fail stay uncommitted. Call `close`
@@ -283,13 +271,13 @@ class PushConsumer(Closing):
         """Return, for each queue of this member, the offset before which all messages
         are consumed.
         """
-        return {queue: owned.progress for queue, owned in self.member.owned.items()}
+        unwrap = self._namespace.unwrap_queue
+        return {unwrap(queue): owned.progress for queue, owned in self.member.owned.items()}
 
     async def _close(self) -> None:
         """Wait for running listeners (up to 5 s), commit offsets and leave the group."""
-        if self._source is not None:
+        if self._iterated.end():
             self.member.is_stopping = True
-            self._source.end()
         await self.member.stop()
         await self._listener.hooks.close()
         await self.instance.close(consumer=self.group if self._started else None)

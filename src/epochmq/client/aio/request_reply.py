@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from epochmq.base.errors import EpochError, NotReachable, Outcome, PeerError, UsageError
 from epochmq.client.aio.instance import Instance
+from epochmq.client.core.namespaces import Namespace
 from epochmq.client.core.send_command import REPLY
 from epochmq.client.core.send_result import SendResult
 from epochmq.model import property_names as names
@@ -56,8 +57,9 @@ def reply_to(request: StoredMessage, body: bytes) -> Message:
 class RequestReply:
     """The requests of one producer that wait for replies."""
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, namespace: Namespace) -> None:
         self._instance = instance
+        self._namespace = namespace
         self._waiting: dict[str, asyncio.Future[StoredMessage]] = {}
         self._greeted: set[str] = set()
         """Clusters to whose brokers this producer has a connection for replies."""
@@ -81,7 +83,7 @@ class RequestReply:
         self._waiting[correlation] = reply
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
-                await self._greet(message.topic)
+                await self._greet(self._namespace.wrap(message.topic))
                 await send(replace(message, properties=asked))
                 return await reply
         except TimeoutError:

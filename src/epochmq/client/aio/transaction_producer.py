@@ -124,6 +124,8 @@ class TransactionProducer(Producer):
         listener: runs and checks local transactions.
         topics: topics whose brokers may ask this producer before its first send.
         timeout_ms: milliseconds for one send with all its tries, and for ending a transaction.
+        namespace: added to names of topics and groups, as RocketMQ's clients do (`NAMESPACE%NAME`);
+            results and messages show the names without it. None means no namespace.
         tls: settings of TLS; None means the setting of the process, by default no TLS.
         credentials: the user who signs the requests; None means the user of the process, if any.
         hooks: see each send and each end of a transaction.
@@ -141,6 +143,7 @@ class TransactionProducer(Producer):
         *,
         topics: Sequence[str] = (),
         timeout_ms: int = SEND_TIMEOUT_MS,
+        namespace: str | None = None,
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
         hooks: Iterable[ClientHook] = (),
@@ -149,7 +152,13 @@ class TransactionProducer(Producer):
             function = getattr(listener, name, None)
             check_callable(f"listener.{name}", function, "; see TransactionListener")
         super().__init__(
-            namesrv, group, timeout_ms=timeout_ms, tls=tls, credentials=credentials, hooks=hooks
+            namesrv,
+            group,
+            timeout_ms=timeout_ms,
+            namespace=namespace,
+            tls=tls,
+            credentials=credentials,
+            hooks=hooks,
         )
         self.listener = listener
         self._topics = tuple(topics)
@@ -167,7 +176,7 @@ class TransactionProducer(Producer):
         told = set(self.instance.routes.masters())
         while True:
             await asyncio.sleep(FOLLOW_MS / 1_000)
-            for topic in list(self._greeted_topics):
+            for topic in self._publish_routes.topics():
                 with suppress(NotReachable, NotFound, Refused):
                     await self.instance.refresh(topic)
             masters = set(self.instance.routes.masters())
@@ -225,7 +234,7 @@ class TransactionProducer(Producer):
         if ended and self._hooks:
             self._hooks.end_transaction(
                 TransactionEnd(
-                    self.group,
+                    self._namespace.unwrap(self.group),
                     message.topic,
                     sent.msg_id,
                     message.tags,
@@ -275,6 +284,7 @@ class TransactionProducer(Producer):
         """
         clock = self.instance.clock
         deadline = clock.now_ms() + timeout_ms
+        topic = self._namespace.wrap(sent.queue.topic)
         header = EndTransactionHeader(
             producerGroup=self.group,
             tranStateTableOffset=sent.queue_offset,
@@ -282,13 +292,13 @@ class TransactionProducer(Producer):
             commitOrRollback=state.value,
             msgId=sent.msg_id,
             transactionId=sent.transaction_id or sent.msg_id,
-            topic=sent.queue.topic,
+            topic=topic,
             bname=sent.queue.broker_name,
         )
         for attempt in itertools.count(1):
             problem: Exception
             try:
-                await self.instance.ensure_route(sent.queue.topic)
+                await self.instance.ensure_route(topic)
                 command = request(RequestCode.END_TRANSACTION, header)
                 left_ms = max(1, deadline - clock.now_ms())
                 answer = await self.instance.call(self._address(sent.queue), command, left_ms)
@@ -299,7 +309,7 @@ class TransactionProducer(Producer):
                     break
             except NotReachable as error:
                 problem = error
-            self.instance.routes.expire(sent.queue.topic)
+            self.instance.routes.expire(topic)
             pause_ms = delay_ms(attempt, self.instance.rng, first_ms=10, most_ms=AGAIN_MS_MAX)
             if clock.now_ms() + pause_ms >= deadline:
                 break
@@ -329,7 +339,7 @@ class TransactionProducer(Producer):
             state = (
                 TransactionState.ROLLBACK
                 if self._is_orphan(header, message)
-                else await _told(self.listener.check(message))
+                else await _told(self.listener.check(self._namespace.unwrap_message(message)))
             )
         except (EpochError, asyncio.CancelledError) as error:
             task = asyncio.current_task()
@@ -359,8 +369,8 @@ class TransactionProducer(Producer):
         if self._hooks:
             self._hooks.end_transaction(
                 TransactionEnd(
-                    end.producerGroup,
-                    message.properties.get(names.REAL_TOPIC, message.topic),
+                    self._namespace.unwrap(end.producerGroup),
+                    self._namespace.unwrap(message.properties.get(names.REAL_TOPIC, message.topic)),
                     end.msgId or message.msg_id,
                     message.tags,
                     message.keys,

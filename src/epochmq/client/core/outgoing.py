@@ -1,6 +1,6 @@
 """Prepares a user's message for sending: checks, properties, id, compression, flags."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from epochmq.base.errors import UsageError
@@ -98,12 +98,13 @@ def prepare(
     return outgoing
 
 
-def prepare_batch(messages: Sequence[Message], uniq_id: str) -> Outgoing:
-    """Prepare messages, each with an id (UNIQ_KEY), for one request; a batch is never compressed.
+def prepare_batch(messages: Sequence[Message], next_id: Callable[[], str]) -> Outgoing:
+    """Prepare messages for one request; a batch is never compressed.
 
     Args:
-        messages: one or more messages of one topic.
-        uniq_id: an id for the batch, which no message gets.
+        messages: one or more messages of one topic; each that has no id (UNIQ_KEY) gets one. The
+            application's objects stay as they are.
+        next_id: returns an id that no message has.
 
     Raises:
         UsageError: they cannot be one batch, or every broker would refuse one of them.
@@ -112,9 +113,10 @@ def prepare_batch(messages: Sequence[Message], uniq_id: str) -> Outgoing:
         raise UsageError("a batch holds one or more messages of one topic")
     if is_retry_topic(messages[0].topic) or any(m.is_delayed for m in messages):
         raise UsageError("messages of a batch can be neither delayed nor retried; send them singly")
-    whole = Message(messages[0].topic, batches.encode(list(messages)))
-    outgoing = prepare(whole, uniq_id, compress_over_bytes=_NEVER)
-    outgoing.uniq_id = ",".join(message.properties[names.UNIQ_KEY] for message in messages)
+    ids = [message.properties.get(names.UNIQ_KEY) or next_id() for message in messages]
+    whole = Message(messages[0].topic, batches.encode(messages, ids))
+    outgoing = prepare(whole, next_id(), compress_over_bytes=_NEVER)
+    outgoing.uniq_id = ",".join(ids)
     # Brokers add the properties of the batch to every message in it. An id among them would replace
     # the id of each message.
     outgoing.properties = encode(whole.all_properties())
@@ -148,11 +150,15 @@ def check(message: Message) -> None:
     delay_ms: object = message.delay_ms
     if not isinstance(flag, int) or not isinstance(delay_ms, int):
         _check_types(message)  # other wrong types raise TypeError later; `prepare` names them then
-    for name, value in message.properties.items():
-        if "\x01" in name + value or "\x02" in name + value:
-            raise UsageError(
-                f"property {name!r} holds a control character that separates properties"
-            )
+    try:
+        for name, value in message.properties.items():
+            if "\x01" in name + value or "\x02" in name + value:
+                raise UsageError(
+                    f"property {name!r} holds a control character that separates properties"
+                )
+    except (TypeError, AttributeError):
+        _check_types(message)
+        raise
 
 
 def _check_types(message: Message) -> None:

@@ -215,6 +215,20 @@ class _Listening(Facade[L], Generic[L]):
         client = usable(self._client)
         return loop_thread.call(lambda: client.is_settled)
 
+    def __iter__(self) -> Iterator[StoredMessage]:
+        """Iterate over the messages: a message is handled when the next one is asked for.
+
+        Raises:
+            UsageError: a listener is set, or this process is a fork.
+        """
+        client = usable(self._client)
+        messages = loop_thread.call(client.__aiter__)
+        try:
+            while (message := loop_thread.run(next_message(messages))) is not None:
+                yield message
+        finally:
+            loop_thread.run(close_messages(messages))
+
 
 class PushConsumer(_Listening[aio.PushConsumer]):
     """Calls a listener with messages. Use as `with PushConsumer("127.0.0.1:9876", "group") as
@@ -268,20 +282,6 @@ class PushConsumer(_Listening[aio.PushConsumer]):
     def seek(self, queue: MessageQueue, offset: int) -> None:
         loop_thread.run(usable(self._client).seek(queue, offset))
 
-    def __iter__(self) -> Iterator[StoredMessage]:
-        """Iterate over the messages: a message is handled when the next one is asked for.
-
-        Raises:
-            UsageError: a listener is set, or this process is a fork.
-        """
-        client = usable(self._client)
-        messages = loop_thread.call(client.__aiter__)
-        try:
-            while (message := loop_thread.run(next_message(messages))) is not None:
-                yield message
-        finally:
-            loop_thread.run(close_messages(messages))
-
 
 class PopConsumer(_Listening[aio.PopConsumer]):
     """Calls a listener with popped messages. Use as `with PopConsumer("127.0.0.1:9876", "g") as c`.
@@ -303,6 +303,18 @@ class PopConsumer(_Listening[aio.PopConsumer]):
     @documented_by(aio.PopConsumer.start)
     def start(self) -> None:
         loop_thread.run(usable(self._client).start())
+
+    @documented_by(aio.PopConsumer.ready)
+    def ready(self, timeout: float | None = None) -> None:
+        loop_thread.run(usable(self._client).ready(timeout))
+
+    @documented_by(aio.PopConsumer.pause)
+    def pause(self) -> None:
+        loop_thread.call(usable(self._client).pause)
+
+    @documented_by(aio.PopConsumer.resume)
+    def resume(self) -> None:
+        loop_thread.call(usable(self._client).resume)
 
     @documented_by(aio.PopConsumer.finish)
     def finish(self) -> None:
