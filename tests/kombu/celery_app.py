@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from celery import Celery
+from kombu import Queue
 
 import epochmq.kombu  # noqa: F401 -- names the transport
 
@@ -16,6 +17,7 @@ app = Celery(
 app.conf.update(
     task_acks_late=True,
     worker_prefetch_multiplier=1,
+    task_queues=[Queue("celery"), Queue("urgent", max_priority=9)],
     broker_transport_options={"visibility_timeout": 5},
 )
 
@@ -37,3 +39,9 @@ def note_begin_and_end(path: str, seconds: float) -> None:
         with Path(path).open("a") as file:
             file.write(line)
         time.sleep(seconds if line == "begin\n" else 0)
+
+
+@app.task  # type: ignore[untyped-decorator]
+def note(path: str, text: str) -> None:
+    with Path(path).open("a") as file:
+        file.write(text)

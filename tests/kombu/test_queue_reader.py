@@ -4,8 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+from tests.client.aio.test_stale_routes import NOBODY, mislead
+
 from epochmq import Message, Producer
+from epochmq.base.errors import NotReachable, Refused
 from epochmq.client.aio.instance import Instance
+from epochmq.client.aio.pop_calls import PopCalls
 from epochmq.client.core.consumer_state import StartPoint
 from epochmq.kombu.queue_reader import QueueReader, UnackedMessage
 from epochmq.testing import MiniCluster
@@ -30,7 +35,7 @@ class Queue:
 
 
 @asynccontextmanager
-async def reading(*bodies: bytes, room: int = 32) -> AsyncIterator[Queue]:
+async def reading(*bodies: bytes, room: int = 32, priorities: int = 1) -> AsyncIterator[Queue]:
     """A topic with these messages, and a reader that has room for `room` in all."""
     with MiniCluster() as cluster:
         async with Producer(cluster.namesrv, "P") as producer:
@@ -54,6 +59,7 @@ async def reading(*bodies: bytes, room: int = 32) -> AsyncIterator[Queue]:
             invisible_ms=INVISIBLE_MS,
             room=lambda: room - given,
             offer=offer,
+            priorities=priorities,
         )
         try:
             yield Queue(reader, offered)
@@ -112,3 +118,39 @@ async def test_purge_acknowledges_all() -> None:
     async with reading(*[b"%d" % n for n in range(100)]) as queue:
         assert await queue.reader.purge() == 100
         assert await queue.reader.get() is None
+
+
+async def test_a_topic_with_fewer_queues_than_priorities_is_read_all_the_same() -> None:
+    """A broker that was added later, or whose topic somebody made smaller."""
+    async with reading(*[b"%d" % n for n in range(8)], priorities=10) as queue:
+        one = await queue.reader.get()
+        assert one is not None
+        queue.reader.start()
+        bodies = {one.message.body} | {(await queue.next()).message.body for _ in range(7)}
+        assert bodies == {b"%d" % n for n in range(8)}
+
+
+async def test_a_broker_that_refuses_is_not_an_empty_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that was the master until now does; the reader asks for a new route then."""
+    async with reading(b"1", priorities=10) as queue:
+
+        async def refused(*_: object, **__: object) -> None:
+            raise Refused(1, "this broker is not the master")
+
+        monkeypatch.setattr(PopCalls, "pop", refused)
+        with pytest.raises(Refused, match="not the master"):
+            await queue.reader.get()
+        monkeypatch.undo()
+        assert await queue.reader.get() is not None
+
+
+@pytest.mark.parametrize("call", ["get", "purge"])
+async def test_a_reader_asks_the_new_master_next(call: str) -> None:
+    """The route names a broker that was killed, and is fresh; the next poll of it is far away."""
+    async with reading(b"1") as queue:
+        instance, reader = queue.reader._instance, queue.reader
+        await instance.ensure_route(TOPIC)
+        mislead(instance, TOPIC, NOBODY)
+        with pytest.raises(NotReachable):
+            await getattr(reader, call)()
+        assert await getattr(reader, call)()

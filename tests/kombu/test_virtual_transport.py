@@ -1,5 +1,6 @@
 """The transport below kombu's connections, and below a worker of Celery that is killed."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -111,6 +112,78 @@ def test_a_rejected_message_is_dropped_and_a_requeued_one_is_delivered_again(
     assert received.messages[2].delivery_info["redelivered"]
     received.messages[2].ack()
     received.get_no_more()
+
+
+# Priorities ----------------------------------------------------------------------------------
+
+
+def publish(connection: Any, queue: Any, *messages: tuple[str, int]) -> None:
+    producer = connection.Producer()
+    for body, priority in messages:
+        producer.publish(body, routing_key=queue.name, declare=[queue], priority=priority)
+
+
+def test_the_most_urgent_message_is_first_and_equal_ones_keep_their_order(connection: Any) -> None:
+    queue = Queue("urgency", max_priority=10)
+    mixed = [("first", 3), ("second", 6), ("third", 3), ("fourth", 9), ("fifth", 0)]
+    publish(connection, queue, *mixed)
+    received = Received(connection, queue)
+    assert received.wait_for(5) == ["fourth", "second", "first", "third", "fifth"]
+    for message in received.messages:
+        message.ack()
+    received.get_no_more()
+
+
+def test_priorities_beyond_the_maximum_are_the_maximum(connection: Any) -> None:
+    queue = Queue("two-levels", max_priority=1)
+    publish(connection, queue, ("low", 0), ("high", 1), ("beyond", 9))
+    assert Received(connection, queue).wait_for(3) == ["high", "beyond", "low"]
+
+
+def test_simple_queues_have_priorities(connection: Any) -> None:
+    with closing(connection.SimpleQueue("simply", queue_opts={"max_priority": 10})) as queue:
+        for body, priority in (("first", 1), ("second", 7), ("third", 1)):
+            queue.put(body, priority=priority)
+        taken = [queue.get(timeout=10) for _ in range(3)]
+        assert [message.payload for message in taken] == ["second", "first", "third"]
+
+
+def test_single_messages_are_asked_for_by_priority(connection: Any) -> None:
+    queue = Queue("singly", max_priority=10)
+    publish(connection, queue, ("low", 1), ("high", 8))
+    bound = queue(connection.channel())
+    assert [bound.get(no_ack=True).payload for _ in range(2)] == ["high", "low"]
+    assert bound.get() is None
+
+
+def test_requeued_messages_are_sorted_with_new_ones(connection: Any) -> None:
+    queue = Queue("sorted-again", max_priority=10)
+    publish(connection, queue, ("first", 3), ("second", 6), ("third", 3))
+    received = Received(connection, queue)
+    assert received.wait_for(3) == ["second", "first", "third"]
+    received.consumer.cancel()
+    for message in received.messages:
+        message.requeue()
+    publish(connection, queue, ("fourth", 9))
+    assert Received(connection, queue).wait_for(4) == ["fourth", "second", "first", "third"]
+
+
+def test_a_message_that_comes_while_the_consumer_waits_is_delivered(connection: Any) -> None:
+    queue = Queue("late", max_priority=10)
+    received = Received(connection, queue)
+    received.get_no_more()
+    for number in range(3):
+        publish(connection, queue, (str(number), number))
+        assert received.wait_for(number + 1)[-1] == str(number)
+
+
+def test_a_maximum_that_is_no_number_is_refused(connection: Any) -> None:
+    queue = Queue("odd", queue_arguments={"x-max-priority": "ten"})
+    with pytest.raises(UsageError, match="x-max-priority of queue 'odd' is 'ten'"):
+        publish(connection, queue, ("never", 1))
+
+
+# Acknowledgements ----------------------------------------------------------------------------
 
 
 def test_without_acknowledgement_each_message_is_delivered_once(cluster: MiniCluster) -> None:
@@ -312,9 +385,12 @@ def test_a_visibility_timeout_out_of_bounds_is_refused(seconds: int) -> None:
 
 
 @contextmanager
-def worker(directory: Path, environment: dict[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+def worker(
+    directory: Path, environment: dict[str, str], *options: str
+) -> Iterator["subprocess.Popen[bytes]"]:
     """A Celery worker with two child processes, in a process group of its own."""
     argv = [sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-c", "2", "-l", "INFO"]
+    argv += options
     with (directory / "worker.log").open("ab") as log:
         process = subprocess.Popen(
             argv,
@@ -339,36 +415,56 @@ def wait_for_text(path: Path, text: str, timeout: float = 30) -> None:
         time.sleep(0.02)
 
 
-def test_celery_finishes_its_tasks_though_a_worker_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The module `celery_app`, whose tasks go to a cluster of its own."""
     results = tmp_path / "results"
     results.mkdir()
-    notes = tmp_path / "notes"
     with MiniCluster() as cluster:
         monkeypatch.setenv("EPOCHMQ_NAMESRV", cluster.namesrv)
         monkeypatch.setenv("EPOCHMQ_RESULTS", str(results))
         monkeypatch.syspath_prepend(Path(__file__).parent)
-        import celery_app  # reads the environment
+        monkeypatch.delitem(sys.modules, "celery_app", raising=False)
+        made = importlib.import_module("celery_app")  # reads the environment
+        yield made
+        made.app.pool.force_close_all()
 
-        with worker(tmp_path, dict(os.environ)) as first:
-            sums = [celery_app.add.delay(n, n) for n in range(10)]
-            assert [each.get(timeout=30) for each in sums] == [2 * n for n in range(10)]
-            inner = celery_app.add_by_another_task.delay(3, 4).get(timeout=30)
-            assert celery_app.app.AsyncResult(inner).get(timeout=30) == 7
-            assert [list(each.values()) for each in celery_app.app.control.ping(timeout=2)] == [
-                [{"ok": "pong"}]
-            ]
-            # Longer than the visibility timeout: the task runs once all the same.
-            celery_app.note_begin_and_end.delay(str(notes), 8).get(timeout=30)
-            assert notes.read_text() == "begin\nend\n"
-            notes.unlink()
-            task = celery_app.note_begin_and_end.delay(str(notes), 2)
-            wait_for_text(notes, "begin\n")
-            os.killpg(first.pid, signal.SIGKILL)
-        with worker(tmp_path, dict(os.environ)) as second:
-            task.get(timeout=40)
-            assert notes.read_text() == "begin\nbegin\nend\n"
-            second.terminate()
-            assert second.wait(20) == 0
-        celery_app.app.pool.force_close_all()
+
+def test_celery_finishes_its_tasks_though_a_worker_is_killed(
+    tmp_path: Path, application: Any
+) -> None:
+    notes = tmp_path / "notes"
+    with worker(tmp_path, dict(os.environ)) as first:
+        sums = [application.add.delay(n, n) for n in range(10)]
+        assert [each.get(timeout=30) for each in sums] == [2 * n for n in range(10)]
+        inner = application.add_by_another_task.delay(3, 4).get(timeout=30)
+        assert application.app.AsyncResult(inner).get(timeout=30) == 7
+        assert [list(each.values()) for each in application.app.control.ping(timeout=2)] == [
+            [{"ok": "pong"}]
+        ]
+        # Longer than the visibility timeout: the task runs once all the same.
+        application.note_begin_and_end.delay(str(notes), 8).get(timeout=30)
+        assert notes.read_text() == "begin\nend\n"
+        notes.unlink()
+        task = application.note_begin_and_end.delay(str(notes), 2)
+        wait_for_text(notes, "begin\n")
+        os.killpg(first.pid, signal.SIGKILL)
+    with worker(tmp_path, dict(os.environ)) as second:
+        task.get(timeout=40)
+        assert notes.read_text() == "begin\nbegin\nend\n"
+        second.terminate()
+        assert second.wait(20) == 0
+
+
+def test_celery_runs_urgent_tasks_first(tmp_path: Path, application: Any) -> None:
+    notes = tmp_path / "notes"
+    tasks = [
+        application.note.apply_async(
+            (str(notes), f"{priority} "), queue="urgent", priority=priority
+        )
+        for priority in (0, 5, 9, 5)
+    ]
+    with worker(tmp_path, dict(os.environ), "-c", "1", "-Q", "urgent"):
+        for task in tasks:
+            task.get(timeout=30)
+    assert notes.read_text() == "9 5 5 0 "

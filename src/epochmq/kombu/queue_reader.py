@@ -1,5 +1,8 @@
 """Reads one kombu queue by POP, and keeps unacknowledged messages invisible.
 
+A queue with priorities has one queue of its topic for each priority. The reader asks the queue of
+the highest priority first; messages that are delivered again do not wait behind any priority.
+
 All methods run on the event loop of the blocking clients. An unacknowledged message stays hidden
 from other consumers: its invisible time is renewed until it is acknowledged or given back. When
 the process dies, the message is delivered again after the rest of that time.
@@ -15,10 +18,10 @@ from epochmq.base.errors import EpochError, NotFound, Refused
 from epochmq.client.aio.instance import Instance
 from epochmq.client.aio.pop_calls import PopCalls
 from epochmq.client.core.consumer_state import StartPoint
-from epochmq.client.core.pop_state import GIVE_BACK_MS, PopHandle, handle_of
+from epochmq.client.core.pop_state import GIVE_BACK_MS, NORMAL, PopHandle, handle_of
 from epochmq.model.group import build
 from epochmq.model.message import StoredMessage
-from epochmq.model.topic import MessageQueue
+from epochmq.model.topic import ANY_QUEUE, MessageQueue
 from epochmq.wire.bodies.group_bodies import ConsumerData, HeartbeatData
 
 log = logging.getLogger(__name__)
@@ -55,6 +58,8 @@ class QueueReader:
         invisible_ms: how long a popped message is hidden; renewed until it is acknowledged.
         room: returns how many more messages are wanted now.
         offer: gets each popped message.
+        priorities: number of priorities; priority n is queue n of the topic on each broker. With 1
+            the queue of a message says nothing.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class QueueReader:
         invisible_ms: int,
         room: Callable[[], int],
         offer: Callable[[UnackedMessage], None],
+        priorities: int = 1,
     ) -> None:
         self.topic = topic
         self.group = group
@@ -77,9 +83,11 @@ class QueueReader:
         self._invisible_ms = invisible_ms
         self._room = room
         self._offer = offer
+        self._queue_ids = range(priorities - 1, -1, -1) if priorities > 1 else (ANY_QUEUE,)
+        """Queues to ask, the most urgent first."""
         self._unacked: set[UnackedMessage] = set()
         self._kept: deque[UnackedMessage] = deque()
-        """Messages that the next calls of `get` return."""
+        """Requeued messages, which `get` returns, or which are offered again at the next start."""
         self._asked = 0
         """Messages that pops under way may bring."""
         self._has_room = asyncio.Event()
@@ -145,7 +153,10 @@ class QueueReader:
             )
 
     async def keep_for_get(self, unacked: UnackedMessage) -> None:
-        """Let the next `get` return the message at once; it is given back if none comes soon."""
+        """Deliver the message again from here at the next `get` or `start`, if there is one soon.
+
+        Otherwise it is given back.
+        """
         unacked.message.reconsume_times += 1
         self._kept.append(unacked)
 
@@ -159,23 +170,28 @@ class QueueReader:
 
     async def get(self) -> UnackedMessage | None:
         """Return one message that is there now; None if there is none."""
-        if self._kept:
-            return self._kept.popleft()
-        for broker in await self._brokers():
-            popped = await self._pop(broker, 1, poll_ms=0)
-            if popped:
-                return popped[0]
+        brokers = None
+        for queue_id in self._queue_ids:
+            if kept := self._pop_kept(queue_id, 1):
+                return kept[0]
+            brokers = await self._brokers() if brokers is None else brokers
+            for broker in brokers:
+                async with self._instance.routed(self.topic):
+                    popped = await self._pop_level(broker, 1, queue_id)
+                if popped:
+                    return popped[0]
         return None
 
     async def purge(self) -> int:
         """Acknowledge everything that is there now; return the number of messages."""
         purged = 0
         for broker in await self._brokers():
-            while popped := await self._pop(broker, POP_COUNT_MAX, poll_ms=0):
-                handles = [unacked.handle for unacked in popped]
-                self._unacked.difference_update(popped)
-                await self._calls.ack_all(self.topic, broker, handles)
-                purged += len(popped)
+            async with self._instance.routed(self.topic):
+                while popped := await self._pop(broker, POP_COUNT_MAX, ANY_QUEUE, poll_ms=0):
+                    handles = [unacked.handle for unacked in popped]
+                    self._unacked.difference_update(popped)
+                    await self._calls.ack_all(self.topic, broker, handles)
+                    purged += len(popped)
         return purged
 
     async def _brokers(self) -> list[str]:
@@ -210,26 +226,67 @@ class QueueReader:
                 continue
             self._asked += count
             try:
-                popped = await self._pop(broker, count, poll_ms=POLL_MS)
+                await self._pop_by_priority(broker, count)
             except EpochError as error:
                 log.info(
                     "cannot read %(topic)s at %(broker)s: %(error)s",
                     {"topic": self.topic, "broker": broker, "error": error},
                 )
-                self._instance.routes.expire(self.topic)
                 await asyncio.sleep(PAUSE_S)
+                await self._instance.refresh_after_error(self.topic)
                 continue
             finally:
                 self._asked -= count
-            for unacked in popped:
-                if self._stopping.is_set():
-                    await self.give_back(unacked)
-                else:
-                    self._offer(unacked)
 
-    async def _pop(self, broker: str, count: int, *, poll_ms: int) -> list[UnackedMessage]:
+    async def _pop_by_priority(self, broker: str, count: int) -> None:
+        """Offer up to `count` messages, the most urgent first; wait for one if there is none."""
+        left = count
+        for queue_id in self._queue_ids:
+            left -= await self._offer_all(self._pop_kept(queue_id, left))
+            if left and queue_id != ANY_QUEUE:
+                left -= await self._offer_all(await self._pop_level(broker, left, queue_id))
+        if left == count:
+            # With priorities one message only: others that came with it may be more urgent.
+            several = count if self._queue_ids[0] == ANY_QUEUE else 1
+            popped = await self._pop(broker, several, ANY_QUEUE, poll_ms=POLL_MS)
+            await self._offer_all(popped)
+
+    async def _pop_level(self, broker: str, count: int, queue_id: int) -> list[UnackedMessage]:
+        """Pop without waiting; a broker with fewer queues has nothing of this priority."""
+        queues = self._instance.routes.subscribe(self.topic)
+        if queue_id != ANY_QUEUE and MessageQueue(self.topic, broker, queue_id) not in queues:
+            return []
+        return await self._pop(broker, count, queue_id, poll_ms=0)
+
+    async def _offer_all(self, popped: list[UnackedMessage]) -> int:
+        """Offer messages, or give them back if this reader stops; return their number."""
+        for unacked in popped:
+            if self._stopping.is_set():
+                await self.give_back(unacked)
+            else:
+                self._offer(unacked)
+        return len(popped)
+
+    def _pop_kept(self, queue_id: int, count: int) -> list[UnackedMessage]:
+        """Remove and return up to `count` requeued messages of a priority."""
+        found = [
+            unacked
+            for unacked in self._kept
+            if queue_id in (ANY_QUEUE, self._priority(unacked.handle))
+        ][:count]
+        for unacked in found:
+            self._kept.remove(unacked)
+        return found
+
+    def _priority(self, handle: PopHandle) -> int:
+        """Return the priority of a message; the highest for one that is delivered again."""
+        return handle.queue_id if handle.mark == NORMAL else self._queue_ids[0]
+
+    async def _pop(
+        self, broker: str, count: int, queue_id: int, *, poll_ms: int
+    ) -> list[UnackedMessage]:
         popped = await self._calls.pop(
-            MessageQueue(self.topic, broker, -1),
+            MessageQueue(self.topic, broker, queue_id),
             count,
             self._data,
             invisible_ms=self._invisible_ms,

@@ -1,8 +1,11 @@
 """The transport: kombu's queues are topics, each with one consumer group that pops it.
 
-A queue is a topic and a consumer group of its name. A fanout exchange is a topic, which each bound
-queue reads with its own group. Bindings of other exchanges are kept in the process, as in kombu's
-other virtual transports: each process declares them.
+A queue is a topic and a consumer group of its name. If a queue is declared with a maximum
+priority, each priority is one queue of the topic, and a higher number is more urgent, as in AMQP.
+A fanout exchange is a topic, which each bound queue reads with its own group.
+
+Bindings of other exchanges, and maximum priorities, are kept in the process, as in kombu's other
+virtual transports: each process declares them.
 
 The URL is `epochmq://[user:password@]host[:port]`, host and port of a name server. Without a user
 the credentials are those of the process (docs/SECURITY.md).
@@ -13,14 +16,13 @@ Options (`broker_transport_options` of Celery):
     queues_per_topic: number of queues of a new topic.
 """
 
-import asyncio
 import base64
 import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from kombu.transport import virtual
 from kombu.transport.base import Implements
@@ -28,17 +30,12 @@ from kombu.transport.base import Implements
 from epochmq import __version__
 from epochmq.auth.credentials import Credentials
 from epochmq.base.errors import EpochError, NotFound, NotReachable, PeerError, UsageError
-from epochmq.client.aio import Admin, Producer
-from epochmq.client.aio.instance import Instance
 from epochmq.client.core.consumer_state import StartPoint
+from epochmq.kombu.broker_link import BrokerLink
 from epochmq.kombu.broker_names import fanout_topic_of, group_of, topic_of
 from epochmq.kombu.queue_reader import QueueReader, UnackedMessage
-from epochmq.model.message import Message, StoredMessage
-from epochmq.model.names import retry_topic
-from epochmq.model.topic import MessageQueue, TopicConfig
+from epochmq.model.message import StoredMessage
 from epochmq.runtime import loop_thread
-
-T = TypeVar("T")
 
 PORT = 9876
 VISIBILITY_S = 60
@@ -46,123 +43,11 @@ VISIBILITY_MIN_S, VISIBILITY_MAX_S = 5, 300
 QUEUES_PER_TOPIC = 8
 UNLIMITED_PREFETCH = 128
 """Unacknowledged messages of a channel without a prefetch limit."""
-SEND_TIMEOUT_MS = 10_000
 REPLY_EXCHANGES = "reply."
 """Prefix of the exchanges of replies to remote-control commands (`kombu.pidbox`)."""
+MAX_PRIORITY = "x-max-priority"
+"""Argument of a declaration of a queue: its highest priority (`Queue(max_priority=...)`)."""
 _WAIT_S = 1.0
-
-
-class BrokerLink:
-    """The connections of one transport; its coroutines run on the loop of the blocking clients."""
-
-    def __init__(
-        self, namesrv: str, queues_per_topic: int, credentials: Credentials | None
-    ) -> None:
-        self._namesrv = namesrv
-        self._credentials = credentials
-        self._queues_per_topic = queues_per_topic
-        self._known: set[str] = set()
-        """Topics that exist."""
-        self.producer: Producer = loop_thread.call(
-            lambda: Producer(namesrv, "kombu", timeout_ms=SEND_TIMEOUT_MS, credentials=credentials)
-        )
-        self.admin: Admin = loop_thread.call(lambda: Admin(namesrv, credentials=credentials))
-
-    @property
-    def is_forked(self) -> bool:
-        """Whether this process is a fork of the process that made the connections."""
-        return self.producer.instance.is_forked
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` and return its result."""
-        return loop_thread.run(work)
-
-    async def open(self) -> None:
-        """Check that a name server answers; raises `NotReachable`."""
-        await self.admin.cluster_info()
-        await self.producer.start()
-
-    async def ensure(self, topic: str) -> None:
-        """Create the topic if it does not exist."""
-        if topic in self._known:
-            return
-        if not await self.exists(topic):
-            count = self._queues_per_topic
-            await self.admin.create_topic(TopicConfig(topic, count, count))
-        self._known.add(topic)
-
-    async def exists(self, topic: str) -> bool:
-        """Return whether the topic exists."""
-        try:
-            await self.admin.brokers_of(topic)
-        except NotFound:
-            return False
-        return True
-
-    async def send(self, topic: str, body: bytes) -> None:
-        """Send a message, and create its topic; raises `NotReachable` if it may not be stored."""
-        await self.ensure(topic)
-        try:
-            await self.producer.send(Message(topic, body))
-        except NotFound:  # another process deleted the topic
-            self._known.discard(topic)
-            await self.ensure(topic)
-            await self.producer.send(Message(topic, body))
-
-    async def send_if_there(self, topic: str, body: bytes) -> None:
-        """Send a message if its topic exists."""
-        if await self.exists(topic):
-            await self.producer.send(Message(topic, body))
-
-    async def begin_at_end(self, topic: str, group: str) -> None:
-        """Let a group that has not read the topic get what is sent from now on."""
-
-        async def begin(address: str, queue: MessageQueue, end: int) -> None:
-            if await self.admin.committed_at(address, group, queue) is None:
-                await self.admin.commit_at(address, group, queue, end)
-
-        for address in (await self.admin.brokers_of(topic)).values():
-            bounds, _ = await self.admin.topic_stats_of(address, topic)
-            await asyncio.gather(*(begin(address, q, at.max_offset) for q, at in bounds.items()))
-
-    async def lag(self, topic: str, group: str) -> int:
-        """Return how many messages of the topic wait for the group."""
-        try:
-            table, _ = await self.admin.progress(group, topic)
-        except NotFound:
-            table = {}
-        if table:
-            return sum(at.broker_offset - at.consumer_offset for at in table.values())
-        waiting = 0
-        for address in (await self.admin.brokers_of(topic)).values():
-            bounds, _ = await self.admin.topic_stats_of(address, topic)
-            waiting += sum(at.max_offset - max(at.min_offset, 0) for at in bounds.values())
-        return waiting
-
-    async def delete(self, topic: str, group: str) -> None:
-        """Delete a topic with its messages, and the group."""
-        self._known.discard(topic)
-        for address in (await self.admin.masters()).values():
-            await self.admin.delete_group(address, group, clean_offsets=True)
-        for name in (topic, retry_topic(group)):
-            await self.admin.delete_topic(name)
-
-    async def stop_reading(self, readers: Iterable[QueueReader]) -> None:
-        """Stop the readers at the same time."""
-        await asyncio.gather(*(reader.stop() for reader in readers))
-
-    async def close_readers(self, readers: Iterable[QueueReader]) -> None:
-        """Close the readers, with their connections, at the same time."""
-        await asyncio.gather(*(reader.close() for reader in readers))
-
-    def new_instance(self) -> Instance:
-        """Return connections for one reader, which closes them; call it on the event loop."""
-        return Instance(self._namesrv, credentials=self._credentials)
-
-    async def close(self) -> None:
-        """Close the connections that no reader has."""
-        await self.producer.close()
-        await self.admin.close()
 
 
 class EpochChannel(virtual.Channel):  # type: ignore[misc]
@@ -181,6 +66,7 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
         self._tags: dict[str, tuple[QueueReader, UnackedMessage]] = {}
         """Unacknowledged messages with their readers, by delivery tag."""
         self._fanouts = connection.fanouts
+        self._priorities = connection.priorities
 
     # Queues ----------------------------------------------------------------------------------
 
@@ -190,8 +76,26 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
         topic = topic_of(queue_name) if exchange is None else fanout_topic_of(exchange)
         return topic, group_of(queue_name)
 
-    def _new_queue(self, queue_name: str, **kwargs: Any) -> None:
-        self._broker.run(self._broker.ensure(topic_of(queue_name)))
+    def prepare_queue_arguments(
+        self, arguments: dict[str, Any] | None, max_priority: int | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """Return the arguments of a declaration of a queue, under RabbitMQ's names."""
+        given = {} if max_priority is None else {MAX_PRIORITY: max_priority}
+        return {**(arguments or {}), **given}
+
+    def _new_queue(
+        self, queue_name: str, arguments: dict[str, Any] | None = None, **kwargs: Any
+    ) -> None:
+        topic = topic_of(queue_name)
+        highest = (arguments or {}).get(MAX_PRIORITY)
+        if highest:
+            if not isinstance(highest, int) or highest < 0:
+                raise UsageError(
+                    f"{MAX_PRIORITY} of queue {queue_name!r} is {highest!r}: a number from 0 to"
+                    f" {self.max_priority} is expected"
+                )
+            self._priorities[queue_name] = min(highest, self.max_priority) + 1
+        self._broker.run(self._broker.ensure(topic, self._priorities.get(queue_name, 0)))
 
     def _has_queue(self, queue_name: str, **kwargs: Any) -> bool:
         return self._broker.run(self._broker.exists(topic_of(queue_name)))
@@ -205,9 +109,15 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
     def _put(self, queue_name: str, message: dict[str, Any], **kwargs: Any) -> None:
         body = json.dumps(message).encode()
         exchange = message["properties"].get("delivery_info", {}).get("exchange", "")
-        is_reply = exchange.startswith(REPLY_EXCHANGES)
-        send = self._broker.send_if_there if is_reply else self._broker.send
-        self._broker.run(send(topic_of(queue_name), body))
+        topic, priorities = topic_of(queue_name), self._priorities.get(queue_name)
+        if exchange.startswith(REPLY_EXCHANGES):
+            self._broker.run(self._broker.send_if_there(topic, body))
+        elif priorities is None:
+            self._broker.run(self._broker.send(topic, body))
+        else:
+            priority = min(self._get_message_priority(message), priorities - 1)
+            work = self._broker.send_with_priority(topic, body, priority, priorities)
+            self._broker.run(work)
 
     def _lookup(self, exchange: str, routing_key: str, default: str | None = None) -> list[str]:
         """Return the queues that a message goes to.
@@ -261,6 +171,7 @@ class EpochChannel(virtual.Channel):  # type: ignore[misc]
                 invisible_ms=self.connection.visibility_ms,
                 room=self._room,
                 offer=offer,
+                priorities=1 if is_fanout else self._priorities.get(queue_name, 1),
             )
             await instance.start()  # with the heartbeats of the reader
             return reader
@@ -516,6 +427,8 @@ class EpochTransport(virtual.Transport):  # type: ignore[misc]
         self.fanouts: dict[str, str] = {}
         """Exchange of each queue that is bound to a fanout exchange. It belongs to the transport,
         as the bindings do: kombu declares a binding in one channel only."""
+        self.priorities: dict[str, int] = {}
+        """Number of priorities of each queue that was declared with a maximum priority."""
         self.visibility_ms: int = int(seconds * 1000)
         self._queues_per_topic = int(options.get("queues_per_topic", QUEUES_PER_TOPIC))
         self._broker: BrokerLink | None = None
