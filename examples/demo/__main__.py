@@ -5,6 +5,7 @@ The working directory is the root of the checkout; `epochmq demo` runs the same 
 
 import json
 import shutil
+import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,6 +96,7 @@ def _play(
     from examples.demo.report import DemoEnding, build
     from examples.demo.run import Demo, Display, Plan
 
+    _stop_at_sigterm()
     began = time.monotonic()
     cluster = LocalCluster(directory)
     ending: DemoEnding | None = None
@@ -117,6 +119,15 @@ def _play(
     outcome.verdict.note_replicas(*compare(directory, REPLICAS, end))
     archive = ending.judge(outcome, flights(source, count), directory / PICTURE)
     return build(outcome, time.monotonic() - began, archive)
+
+
+def _stop_at_sigterm() -> None:
+    """Let SIGTERM do what Ctrl-C does: stop the cluster, which has processes of its own.
+
+    A shell script starts a program in the background with SIGINT ignored.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
 def _where(cluster: "LocalCluster") -> str:

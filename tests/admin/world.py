@@ -115,7 +115,7 @@ class World:
                 await eventually(has_its_queues)
                 found.append(consumer.instance.client_id)
                 ready.set()
-                await asyncio.to_thread(done.wait, 60)
+                await asyncio.to_thread(done.wait, 180)
 
         thread = threading.Thread(target=asyncio.run, args=(consume(),))
         thread.start()

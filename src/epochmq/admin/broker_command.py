@@ -89,9 +89,8 @@ def observe_broker(broker: "Broker") -> AbstractAsyncContextManager[None]:
     from epochmq.observe.broker_metrics import BrokerMetrics
     from epochmq.observe.metrics_server import serve_metrics
 
-    return serve_metrics(
-        shown, shown.bind_address, BrokerMetrics(broker.node), broker.health_checks()
-    )
+    metrics = BrokerMetrics(broker.node, broker.buffered_bytes)
+    return serve_metrics(shown, shown.bind_address, metrics, broker.health_checks())
 
 
 def _run_groups(

@@ -5,6 +5,7 @@ import logging
 import click
 
 from epochmq.admin.local.where import namesrv_option
+from epochmq.admin.pipeline.options import keep_days_option
 from epochmq.admin.shared.asking import chosen_connection
 from epochmq.runtime.server_log_options import LEVELS
 
@@ -33,6 +34,7 @@ from epochmq.runtime.server_log_options import LEVELS
     show_default=True,
     help="Delete files that a compaction replaced after this time.",
 )
+@keep_days_option
 @click.option(
     "--threads",
     type=click.IntRange(1, 64),
@@ -50,6 +52,7 @@ def command(
     interval: float,
     compact_every: int,
     vacuum_hours: float,
+    keep_days: int,
     threads: int,
     catalog: str | None,
     once: bool,
@@ -76,6 +79,7 @@ def command(
         vacuum_hours,
         threads,
         catalog,
+        keep_days,
         tls=chosen_connection(),
     )
     with lake_service(options) as service, JobStop() as stop:

@@ -1,9 +1,12 @@
 """Processes known by a file."""
 
 import os
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,3 +80,38 @@ def test_a_zombie_does_not_run() -> None:
     assert not processes.is_alive(child.pid)
     child.wait()
     assert processes.memory_bytes(child.pid) == processes.cpu_seconds(child.pid) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_during_a_start_leaves_no_unknown_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """Ctrl-C comes when the process runs already, and before its id is in the file."""
+    popen = subprocess.Popen
+
+    def interrupted(*args: Any, **more: Any) -> Any:
+        child = popen(*args, **more)
+        signal.raise_signal(number)
+        return child
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    pid_file = tmp_path / "x.pid"
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            processes.start(PATIENT, tmp_path / "x.log", pid_file)
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
+    child = processes.running(pid_file)
+    assert child is not None
+    processes.stop(child)
+
+
+def test_a_process_may_be_started_by_any_thread(tmp_path: Path) -> None:
+    """Only the main thread may set signal handlers."""
+    pid_file = tmp_path / "x.pid"
+    with ThreadPoolExecutor(1) as pool:
+        child = pool.submit(processes.start, PATIENT, tmp_path / "x.log", pid_file).result()
+    assert processes.running(pid_file) == child
+    processes.stop(child)

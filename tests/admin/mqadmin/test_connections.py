@@ -34,6 +34,20 @@ def test_nobody(world: World) -> None:
     assert world.mqadmin("consumerConnection", "-g", "nosuch").code == 5
 
 
+def test_all_producers_of_a_broker(world: World) -> None:
+    async def with_producer() -> list[str]:
+        async with Producer(world.cluster.namesrv_addr, PRODUCERS) as producer:
+            await producer.queues(TOPIC)
+            ran = await asyncio.to_thread(world.mqadmin, "producer", "-b", world.broker)
+            assert f"clientId={producer.instance.client_id}," in ran.out
+            return ran.lines
+
+    lines = asyncio.run(with_producer())
+    assert any(
+        line.startswith(f"producer group ({PRODUCERS}) instance : clientId=") for line in lines
+    )
+
+
 def test_producers(world: World) -> None:
     async def with_producer() -> str:
         async with Producer(world.cluster.namesrv_addr, PRODUCERS) as producer:

@@ -1,5 +1,6 @@
 """A message as RocketMQ's tool prints it."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -53,12 +54,12 @@ def test_line_by_line() -> None:
         f"Properties:          {{KEYS=k0 all, UNIQ_KEY={UNIQ_KEY}}}",
     ]
     assert queries.body_line(stored(), "UTF-8") == "Message Body:        body-0"
-    with pytest.raises(UsageError, match="no charset KLINGON"):
+    with pytest.raises(UsageError, match="charset KLINGON is not known"):
         queries.body_line(stored(), "KLINGON")
 
 
 def test_in_one_line() -> None:
-    assert queries.one_line(stored(), "broker-a") == (
+    assert queries.one_line(stored(), "broker-a", "body-0") == (
         f"MSGID: {UNIQ_KEY} MessageExt [brokerName=broker-a, queueId=0, storeSize=229,"
         " queueOffset=0, sysFlag=0, bornTimestamp=1795309019429, bornHost=/127.0.0.1:36982,"
         f" storeTimestamp=1795309019470, storeHost=/127.0.0.1:20002, msgId={OFFSET_ID},"
@@ -72,7 +73,7 @@ def test_in_one_line() -> None:
 def test_the_body_goes_to_a_file_of_our_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queries.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     path = queries.save_body(stored(), 1)
     assert (path.name, path.read_bytes()) == (f"{UNIQ_KEY}_1", b"body-0")
     assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -80,15 +81,15 @@ def test_the_body_goes_to_a_file_of_our_own(
 
 
 def test_a_producers_id_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     path = queries.save_body(stored(properties={"UNIQ_KEY": "../../passwd"}))
     assert path.name == OFFSET_ID
 
 
 def test_a_link_in_our_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     directory = queries.save_body(stored()).parent
     aside = directory.rename(tmp_path / "aside")
     directory.symlink_to(aside)
-    with pytest.raises(EnvironmentFault, match="is not a directory of ours"):
+    with pytest.raises(EnvironmentFault, match="is not a directory of yours"):
         queries.save_body(stored())

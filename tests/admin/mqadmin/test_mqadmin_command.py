@@ -11,6 +11,21 @@ def test_every_command_stands_in_one_section() -> None:
     assert sorted(listed) == sorted(COMMANDS)
 
 
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("Cluster", "deleteKvConfig"),
+        ("Controllers and replicas", "cleanBrokerMetadata"),
+        ("Topics", "updateTopic"),
+        ("Consumer groups", "consumerConnection"),
+        ("Messages", "queryMsgById"),
+        ("Users and policies", "createUser"),
+    ],
+)
+def test_commands_stand_below_the_right_title(title: str, name: str) -> None:
+    assert name in SECTIONS[title]
+
+
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_explains_itself(world: World, name: str) -> None:
     ran = world.mqadmin("help", name)

@@ -1,16 +1,15 @@
 """Finding messages."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
 from tests.admin.world import OFFLINE, ONLINE, TOPIC, World
 
-from epochmq.admin.mqadmin import queries
-
 
 @pytest.fixture(autouse=True)
 def _scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
 
 
 def test_by_either_id(world: World) -> None:

@@ -26,6 +26,14 @@ _MOVING = (
     (re.compile(r"\d+-\d+(?=\(0\.0w)"), "#-#"),
     (re.compile(r"MIN_OFFSET=\d+, |, MAX_OFFSET=\d+"), ""),
     (re.compile(r"spentTimeMills=\d+"), "spentTimeMills=#"),
+    (re.compile(r"rt=\d+ms, SendResult=SendResult \[(sendStatus=\w+).*"), r"SendResult \1"),
+    (re.compile(r"((?:true|false) +)\d+$", re.MULTILINE), r"\1#"),
+    (re.compile(r"Avg RT: .*"), "Avg RT: #"),
+    # statsAll: the broker counts in samples of ten seconds, and forgets after a minute.
+    (re.compile(r"( \d+ +)\d+\.\d\d +\d+\.\d\d +\d+ +\d+$", re.MULTILINE), r"\1# # # #"),
+    (re.compile(r"^producer group \((?:\d+|epochmq-mqadmin|PID_SMSC|CLIENT\w*)\).*\n", re.M), ""),
+    (re.compile(r"lastUpdateTimestamp=\d+"), "lastUpdateTimestamp=#"),
+    (re.compile(r"PROP_NAMESERVER_ADDR +: .*"), "PROP_NAMESERVER_ADDR: #"),
 )
 
 
@@ -61,6 +69,17 @@ def commands(world: World, client_id: str, files: Path) -> list[Command]:
         ("updateSubGroupList", "-b", broker, "-f", str(files / "groups.json")),
         ("updateNamesrvConfig", "-k", "scanNotActiveBrokerInterval", "-v", "6000"),
         ("updateTopicPerm", "-b", broker, "-t", TOPIC, "-p", "6"),
+        ("printMsg", "-t", TOPIC),
+        ("printMsg", "-t", TOPIC, "-s", "odd", "-d", "false"),
+        ("printMsgByQueue", "-t", TOPIC, "-a", "broker-a", "-i", "1", "-p", "true", "-f", "true"),
+        ("statsAll", "-t", TOPIC),
+        ("brokerConsumeStats", "-b", broker),
+        ("queryCq", "-t", TOPIC, "-q", "1", "-i", "1"),
+        ("queryCq", "-t", TOPIC, "-q", "0", "-i", "0", "-c", "1", "-b", broker, "-g", OFFLINE),
+        ("producer", "-b", broker),
+        ("consumerStatus", "-g", ONLINE, "-i", client_id),
+        ("sendMsgStatus", "-b", "broker-a", "-c", "2"),
+        ("checkMsgSendRT", "-t", "t1", "-a", "4"),
     ]
 
 

@@ -36,7 +36,7 @@ def test_a_broker_is_not_well(world: World, monkeypatch: pytest.MonkeyPatch) -> 
         return {"brokerActive": "false"}
 
     async def fenced(self: Admin, address: str) -> dict[str, str]:
-        return {"brokerActive": "true", "storeFenced": "fsync failed: EIO"}
+        return {"epochmqProblem": "the store is fenced: fsync failed: EIO"}
 
     answers = ((away, "is away"), (inactive, "it is not active"), (fenced, "is fenced"))
     for answer, problem in answers:

@@ -18,6 +18,7 @@ PROGRAMS = {
     "howto/delay.py": ["tea is ready after 2 seconds or more"],
     "howto/filters.py": ["it is hot in Cairo"],
     "howto/in_order.py": ["anna created", "anna paid", "anna shipped"],
+    "howto/two_teams.py": ["orders: an order of team green"],
     "howto/many_sends.py": ["10000 messages are stored"],
     "howto/read_again.py": ["sent since then: after"],
     "howto/ask_a_service.py": ["12 times 12 is 144"],
@@ -31,7 +32,7 @@ PROGRAMS = {
 }
 """What each program prints; lines of one program come in this order."""
 OTHERS = {"aiokafka_program.py", "aio_pika_program.py", "nats_program.py"}
-"""Programs for other systems; they are only compiled here."""
+"""Programs for other systems; tests/compat/test_other_systems.py runs them."""
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import os
 import select
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 STOP_S = 20.0
@@ -29,7 +30,7 @@ def start(
     `env` are environment variables besides those of this process.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
+    with log.open("ab") as output, _stop_signals_deferred():
         child = subprocess.Popen(
             list(argv),
             stdin=subprocess.DEVNULL,
@@ -38,9 +39,32 @@ def start(
             env={**os.environ, **(env or {})},
             start_new_session=True,  # Ctrl-C reaches the command only
         )
-    _children[child.pid] = child
-    remember(pid_file, child.pid)
+        _children[child.pid] = child
+        remember(pid_file, child.pid)
     return child.pid
+
+
+@contextlib.contextmanager
+def _stop_signals_deferred() -> Iterator[None]:
+    """Handle SIGINT and SIGTERM after the block, so that no process is started without its file.
+
+    Such a process would never be stopped. Signals are handled in the main thread only.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for came_number in came:
+            signal.raise_signal(came_number)
 
 
 def remember(pid_file: Path, pid: int) -> None:

@@ -25,10 +25,12 @@ def start_of(position: StartPosition) -> Literal["first", "last"] | int:
     raise UsageError("with --group, --from is first, last or a time; offsets are the group's own")
 
 
-def pop_start_of(position: StartPosition) -> str:
+def pop_start_of(position: StartPosition) -> Literal["first", "last"]:
     """Return where a group that never popped begins; raises `UsageError` for other positions."""
-    if position.kind in (PositionKind.FIRST, PositionKind.LAST):
-        return str(position.kind.value)
+    if position.kind is PositionKind.FIRST:
+        return "first"
+    if position.kind is PositionKind.LAST:
+        return "last"
     raise UsageError("with --pop, --from is first or last; offsets are the group's own")
 
 

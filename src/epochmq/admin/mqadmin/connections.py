@@ -1,9 +1,9 @@
-"""`consumerConnection`, `producerConnection`."""
+"""`consumerConnection`, `producerConnection`, `producer`."""
 
 from typing import TYPE_CHECKING
 
 from epochmq.admin.mqadmin.running import Out, mq_command, opt
-from epochmq.admin.shared.java_text import text_of
+from epochmq.admin.shared.java_text import harmless, text_of
 from epochmq.client.core.release_names import release_name
 
 if TYPE_CHECKING:
@@ -54,6 +54,26 @@ async def producer_connection(admin: "Admin", out: Out, producer_group: str, top
         out.line(f"{text} {release_name(each.version)}", _row(each))
 
 
+@mq_command(
+    "producer",
+    opt("b", "broker", "The broker, HOST:PORT.", required=True),
+)
+async def producer(admin: "Admin", out: Out, broker: str) -> None:
+    """Print all producers that are connected to a broker."""
+    for group, members in (await admin.all_producers(broker)).items():
+        if not members:
+            out.line(f"producer group ({group}) instances are empty")
+        for each in members:
+            name = harmless(each.client_id)
+            text = (
+                f"clientId={name},remoteIP={each.remote_ip}, language={each.language},"
+                f" version={each.version}, lastUpdateTimestamp={each.last_update_timestamp}"
+            )
+            row = {"group": group, "client": each.client_id, "address": each.remote_ip}
+            row |= {"language": each.language, "version": release_name(each.version)}
+            out.line(f"producer group ({group}) instance : {text}", row)
+
+
 def _row(each: "ClientConnection") -> dict[str, object]:
     return {
         "client": each.client_id,
@@ -66,4 +86,5 @@ def _row(each: "ClientConnection") -> dict[str, object]:
 COMMANDS = {
     "consumerConnection": consumer_connection,
     "producerConnection": producer_connection,
+    "producer": producer,
 }

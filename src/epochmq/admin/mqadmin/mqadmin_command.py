@@ -61,6 +61,10 @@ COMMANDS = {
     "skipAccumulatedMessage": ("mqadmin_reset", "Move a group to the end of a topic."),
     "consumerConnection": ("connections", "Members of a consumer group and what they want."),
     "producerConnection": ("connections", "Producers of a group."),
+    "producer": ("connections", "All producers that are connected to a broker."),
+    "consumerStatus": ("consumer_status", "What the members of a group report of themselves."),
+    "brokerConsumeStats": ("mqadmin_stats", "How far every group is in a broker's queues."),
+    "statsAll": ("mqadmin_stats", "Rates and numbers of messages of topics and their groups."),
     "queryMsgById": ("queries", "A message by either of its ids."),
     "queryMsgByKey": ("queries", "Ids of messages with a key."),
     "queryMsgByUniqueKey": ("queries", "Messages by the id that their producer gave."),
@@ -68,6 +72,15 @@ COMMANDS = {
     "queryMsgTraceById": ("mqadmin_trace", "Who sent a message, and which groups consumed it."),
     "sendMessage": ("transfer", "Send one message."),
     "consumeMessage": ("transfer", "Print messages of a topic."),
+    "printMsg": ("print_messages", "Print the messages of all queues of a topic."),
+    "printMsgByQueue": ("print_messages", "Print the messages of one queue, or count tags."),
+    "queryCq": ("mqadmin_stats", "Units of a consume queue."),
+    "sendMsgStatus": ("send_times", "Send to a broker's own topic and print each result."),
+    "checkMsgSendRT": ("send_times", "Send to a topic and print how long each send took."),
+    "clusterRT": ("send_times", "How long sends to each broker take, again and again."),
+    "exportConfigs": ("mqadmin_exports", "Write important options of brokers to a file."),
+    "exportMetadata": ("mqadmin_exports", "Write topics and groups to a file."),
+    "exportMetrics": ("mqadmin_exports", "Write rates and sizes of brokers to a file."),
     "createUser": ("mqadmin_auth", "Create a user."),
     "updateUser": ("mqadmin_auth", "Change password, type or status of a user."),
     "deleteUser": ("mqadmin_auth", "Delete a user and its policies."),
@@ -81,13 +94,44 @@ COMMANDS = {
     "copyUser": ("mqadmin_auth", "Copy users to another broker."),
     "copyAcl": ("mqadmin_auth", "Copy policies to another broker."),
 }
+_MODULES = {
+    "Cluster": (
+        "mqadmin_cluster",
+        "mqadmin_broker",
+        "mqadmin_container",
+        "mqadmin_namesrv",
+        "mqadmin_exports",
+    ),
+    "Controllers and replicas": ("mqadmin_controller", "mqadmin_replicas"),
+    "Topics": ("mqadmin_topics", "mqadmin_topic_changes"),
+    "Consumer groups": (
+        "mqadmin_group_changes",
+        "consume_mode",
+        "consumer_progress",
+        "mqadmin_reset",
+        "connections",
+        "consumer_status",
+    ),
+    "Messages": (
+        "queries",
+        "mqadmin_trace",
+        "transfer",
+        "print_messages",
+        "mqadmin_stats",
+        "send_times",
+    ),
+    "Users and policies": ("mqadmin_auth",),
+}
+_ELSEWHERE = {"brokerConsumeStats": "Consumer groups", "statsAll": "Topics"}
+"""Commands that stand below another title than those of their module."""
+_TITLES = {module: title for title, modules in _MODULES.items() for module in modules}
 SECTIONS = {
-    "Cluster": tuple(COMMANDS)[:12],
-    "Controllers and replicas": tuple(COMMANDS)[12:22],
-    "Topics": tuple(COMMANDS)[22:28],
-    "Consumer groups": tuple(COMMANDS)[28:35],
-    "Messages": tuple(COMMANDS)[35:42],
-    "Users and policies": tuple(COMMANDS)[42:],
+    title: tuple(
+        name
+        for name, (module, _) in COMMANDS.items()
+        if _ELSEWHERE.get(name, _TITLES[module]) == title
+    )
+    for title in _MODULES
 }
 
 

@@ -1,10 +1,7 @@
 """`queryMsgById`, `queryMsgByKey`, `queryMsgByUniqueKey`, `queryMsgByOffset`."""
 
 import json
-import os
 import re
-import stat
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +9,9 @@ import click
 
 from epochmq.admin.messages.printer import as_json, body
 from epochmq.admin.mqadmin.running import Out, flag, mq_command, opt
+from epochmq.admin.shared.export_file import own_directory
 from epochmq.admin.shared.java_text import bytes_of, fields_of, harmless, moment, text_of
-from epochmq.base.errors import EnvironmentFault, NotFound, UsageError
+from epochmq.base.errors import NotFound, UsageError
 from epochmq.model.host import format_addr
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.topic import MessageQueue
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
 
 
 _LINE = "{:<20} {}"
+NOT_PRINTED = "NOT PRINT BODY"
+"""RocketMQ's text in place of a body that is not printed."""
 _PLAIN_NAME = re.compile(r"[0-9A-Za-z]{1,64}")
 
 
@@ -57,20 +57,20 @@ def body_path_line(path: Path) -> str:
 
 
 def body_line(message: StoredMessage, charset: str) -> str:
-    """The body as text; `UsageError` for a charset there is none of."""
+    return _LINE.format("Message Body:", body_text(message, charset))
+
+
+def body_text(message: StoredMessage, charset: str) -> str:
+    """Return the body as text. Raises `UsageError` for an unknown charset."""
     try:
-        text = body(message).decode(charset, errors="replace")
+        return harmless(body(message).decode(charset, errors="replace"))
     except LookupError:
-        raise UsageError(f"there is no charset {charset}; write UTF-8, for one") from None
-    return _LINE.format("Message Body:", harmless(text))
+        raise UsageError(f"charset {charset} is not known; write UTF-8, for example") from None
 
 
 def save_body(message: StoredMessage, index: int = 0) -> Path:
-    """Write the body to a file of its own, as RocketMQ's tool does; where it is.
-
-    The directory is the user's alone: in one that all may write, a link could lead elsewhere.
-    """
-    directory = _own_directory()
+    """Write the body to a file of its own, as RocketMQ's tool does; return where it is."""
+    directory = own_directory("msgbodys")
     # A producer chooses its id: nothing but hex digits may become a path.
     named = message.msg_id if _PLAIN_NAME.fullmatch(message.msg_id) else message.offset_msg_id
     path = directory / (f"{named}_{index}" if index else named)
@@ -78,18 +78,8 @@ def save_body(message: StoredMessage, index: int = 0) -> Path:
     return path
 
 
-def _own_directory() -> Path:
-    directory = Path(tempfile.gettempdir(), f"rocketmq-{os.getuid()}", "msgbodys")
-    for each in (directory.parent, directory):
-        each.mkdir(mode=0o700, exist_ok=True)
-        found = each.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-            raise EnvironmentFault(f"{each} is not a directory of ours; remove it")
-    return directory
-
-
-def one_line(message: StoredMessage, broker_name: str) -> str:
-    """`MSGID: ... BODY: ...`, as `consumeMessage` prints."""
+def one_line(message: StoredMessage, broker_name: str, text: str) -> str:
+    """Return `MSGID: ... BODY: TEXT`, as `consumeMessage` and `printMsg` print a message."""
     inner = {
         "topic": f"'{message.topic}'",
         "flag": message.flag,
@@ -114,7 +104,6 @@ def one_line(message: StoredMessage, broker_name: str) -> str:
         "preparedTransactionOffset": message.prepared_offset,
         "toString()": fields_of("Message", inner, "{}"),
     }
-    text = harmless(body(message).decode(errors="replace"))
     return f"MSGID: {message.msg_id} {fields_of('MessageExt', outer, ' []')} BODY: {text}"
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from epochmq.admin.messages.printer import as_json
-from epochmq.admin.mqadmin.queries import one_line
+from epochmq.admin.mqadmin.queries import body_text, one_line
 from epochmq.admin.mqadmin.running import Out, mq_command, opt
 from epochmq.admin.shared.java_text import fields_of, to_moment
 from epochmq.admin.shared.output import note
@@ -129,7 +129,7 @@ async def consume_message(
         if not queues:
             raise UsageError(f"topic {topic} has no such queue")
         for queue in queues:
-            first, last = await _range(consumer, queue, begin_ms, end_ms)
+            first, last = await offset_range(consumer, queue, begin_ms, end_ms)
             first = max(first, offset or 0)
             if last - first > left:
                 whose = f"of the {queue.queue_id} queue " if queue_id is None else ""
@@ -140,10 +140,10 @@ async def consume_message(
                 return
 
 
-async def _range(
+async def offset_range(
     consumer: "PullConsumer", queue: MessageQueue, begin_ms: int | None, end_ms: int | None
 ) -> tuple[int, int]:
-    """First offset and the one behind the last."""
+    """Return the first offset of a time range, and the one behind its last."""
     if begin_ms is None:
         first = await consumer.min_offset(queue)
     else:
@@ -157,8 +157,7 @@ async def _print_queue(
     consumer: "PullConsumer", out: Out, queue: MessageQueue, first: int, last: int
 ) -> int:
     """Print messages from `first` to before `last`; how many they were."""
-    where = {"topic": queue.topic, "brokerName": queue.broker_name, "queueId": queue.queue_id}
-    name = fields_of("MessageQueue", where, " []")
+    name = queue_text(queue)
     printed, status = 0, "NO_NEW_MSG"
     while first < last:
         result = await consumer.pull(queue, first, count=min(last - first, _PULL_COUNT))
@@ -169,11 +168,18 @@ async def _print_queue(
             out.line("Consume ok")
         for message in result.messages:
             if message.queue_offset < last:
-                out.line(one_line(message, queue.broker_name), json.loads(as_json(message)))
+                text = body_text(message, "UTF-8")
+                out.line(one_line(message, queue.broker_name, text), json.loads(as_json(message)))
                 printed += 1
         first, status = result.next_offset, "NO_NEW_MSG"
     out.line(f"{name} print msg finished. status={status}, offset={first}")
     return printed
+
+
+def queue_text(queue: MessageQueue) -> str:
+    """Return the queue as RocketMQ's tool prints it."""
+    where = {"topic": queue.topic, "brokerName": queue.broker_name, "queueId": queue.queue_id}
+    return fields_of("MessageQueue", where, " []")
 
 
 COMMANDS = {"sendMessage": send_message, "consumeMessage": consume_message}

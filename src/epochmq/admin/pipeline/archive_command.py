@@ -7,7 +7,13 @@ import click
 
 from epochmq.admin.local.name_completion import complete_topics
 from epochmq.admin.local.where import namesrv_option
-from epochmq.admin.pipeline.options import job_options, parse, print_report, progress
+from epochmq.admin.pipeline.options import (
+    job_options,
+    keep_days_option,
+    parse,
+    print_report,
+    progress,
+)
 from epochmq.admin.shared.asking import chosen_connection
 from epochmq.base.errors import UsageError
 from epochmq.spark.schema_registry import SchemaRegistry
@@ -105,6 +111,7 @@ from epochmq.spark.typed import NOT_TYPED, Typing, read_schema, typing_by_regist
     metavar="N",
     help="Merge small files into large ones after every N batches.",
 )
+@keep_days_option
 @click.option(
     "--app",
     metavar="NAME",
@@ -207,7 +214,7 @@ def typing_of(
     if schema:
         schema = read_schema(format, schema, "--typed-schema")
     if registry is not None:
-        return typing_by_registry(registry, format, schema, prefix, subject, topics)
+        return typing_by_registry(registry, format, schema, prefix, subject, topics, message)
     if not schema:
         raise UsageError(f"--typed {format} needs --typed-schema or --typed-registry")
     if format == "protobuf" and not message:

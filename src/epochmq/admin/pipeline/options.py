@@ -50,6 +50,15 @@ _OPTIONS = (
 )
 
 
+keep_days_option = click.option(
+    "--keep-days",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Remove rows that were stored more than N days ago (UTC).  [default: keep all]",
+)
+
+
 def job_options(function: F) -> F:
     """Add the options `dry_run`, `master`, `conf`, `report_file` and `output` to a command."""
     for option in reversed((_DRY_RUN, _MASTER, *_OPTIONS)):

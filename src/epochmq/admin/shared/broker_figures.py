@@ -10,13 +10,6 @@ if TYPE_CHECKING:
     from epochmq.client.aio import Admin
 
 
-_ROLE_TROUBLE = {
-    "FENCED": "it serves nothing: it has no place in its group now, or lost its lease",
-    "PRE_ONLINE": "it is not online yet: it takes over from its group first",
-}
-_SUSPENDED = "3"
-
-
 @dataclass(slots=True)
 class BrokerFigures:
     """One broker; `figures` is its runtime info, empty when it did not answer (`problem`)."""
@@ -56,42 +49,16 @@ class BrokerFigures:
 
     @property
     def trouble(self) -> str | None:
-        """The reason why it is unhealthy: it does not answer, or accepts no messages; else None."""
+        """Why the broker is not healthy, in its own words if it answers; None if it is healthy."""
         if self.problem is not None:
             return self.problem
-        if self.figures.get("storeFenced"):
-            return f"its store is fenced, nothing more is written: {self.figures['storeFenced']}"
-        if self.figures.get("storeDiskFull") == "true":
-            return "its disk is full, messages are refused"
-        if self.figures.get("epochmqOutOfResources") == "true":
-            return "it has no file descriptors or memory left, messages are refused"
-        if waiting := int(self.number("epochmqDamageWaiting")):
-            first = self.figures.get("epochmqDamageFirst", "")
-            return f"{waiting} damaged ranges of its log wait for a repair: {first}"
-        if differing := int(self.number("epochmqReplicaBlocksDiffer")):
-            first = self.figures.get("epochmqReplicaFirstDiffers", "")
-            return f"{differing} blocks of its log differ from another replica's: {first}"
-        return self._role_trouble()
-
-    def _role_trouble(self) -> str | None:
-        """Check `brokerActive`, which is about delays and transactions and is true at masters
-        only.
-        """
-        role = self.figures.get("epochmqRole")
-        is_active = self.figures.get("brokerActive") != "false"
-        if role is None:  # RocketMQ's own, of which only a master is ever active
+        own = self.figures.get("epochmqProblem")
+        if own is None:  # RocketMQ's broker, of which only a master is ever active
+            is_active = self.figures.get("brokerActive") != "false"
             return None if is_active or self.broker_id else "it is not active"
-        if role in _ROLE_TROUBLE:
-            return _ROLE_TROUBLE[role]
-        if role == "MASTER" and not is_active:
-            return "its lease is over: it serves messages only, no delays, offsets or locks"
-        if self.figures.get("epochmqReplication_state") == _SUSPENDED:
-            return "its log does not fit the master's, nothing is copied; see its log file"
-        if self.figures.get("epochmqLogTrouble"):
-            return f"nothing is copied: {self.figures['epochmqLogTrouble']}"
-        if self.is_outside_set:
-            return "it is not in the sync-state set: it lags behind, or copies nothing"
-        return None
+        if not own and self.is_outside_set:
+            return "its master does not include it in the sync-state set"
+        return own or None
 
     def hours_kept(self, now_wall_ms: int) -> float:
         """Return the age of the oldest message in hours."""
