@@ -17,6 +17,10 @@ class RegistryServer:
     subjects: dict[str, list[int]] = field(default_factory=dict)
     """By subject: the numbers of its versions, the newest last."""
     texts: dict[int, str] = field(default_factory=dict)
+    kinds: dict[int, str] = field(default_factory=dict)
+    """By number: `schemaType` of Confluent's protocol; none: Avro."""
+    descriptors: dict[int, str] = field(default_factory=dict)
+    """By number: what Confluent's protocol gives with `format=serialized`; none: the text."""
     references: dict[int, list[dict[str, object]]] = field(default_factory=dict)
     """By number: what Confluent's protocol tells of other schemas."""
     failures: list[tuple[int, bytes]] = field(default_factory=list)
@@ -31,14 +35,20 @@ class RegistryServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def add(self, subject: str, text: str, number: int) -> None:
+    def add(self, subject: str, text: str, number: int, kind: str | None = None) -> None:
         """Register a version of `subject`."""
         self.texts[number] = text
+        if kind is not None:
+            self.kinds[number] = kind
         self.subjects.setdefault(subject, []).append(number)
 
-    def _wrapped(self, number: int) -> bytes:
+    def _wrapped(self, number: int, query: str) -> bytes:
         """Return a schema as Confluent's protocol does."""
         found: dict[str, object] = {"schema": self.texts[number]}
+        if query == "format=serialized" and number in self.descriptors:
+            found["schema"] = self.descriptors[number]
+        if number in self.kinds:
+            found["schemaType"] = self.kinds[number]
         if number in self.references:
             found["references"] = self.references[number]
         return json.dumps(found).encode()
@@ -49,17 +59,18 @@ class RegistryServer:
             return self.failures.pop(0)
         if self.user is not None and user != self.user:
             return 401, b'{"error_code": 401}'
+        path, _, query = path.partition("?")
         parts = [unquote(part) for part in path.strip("/").split("/")]
         match parts:
             case ["subjects", subject, "versions", "latest"] if subject in self.subjects:
                 number = self.subjects[subject][-1]
-                return 200, self._wrapped(number)
+                return 200, self._wrapped(number, query)
             case ["subjects", subject, "versions", version] if version.isdigit() and 0 < int(
                 version
             ) <= len(self.subjects.get(subject, ())):
-                return 200, self._wrapped(self.subjects[subject][int(version) - 1])
+                return 200, self._wrapped(self.subjects[subject][int(version) - 1], query)
             case ["schemas", "ids", number] if int(number) in self.texts:
-                return 200, self._wrapped(int(number))
+                return 200, self._wrapped(int(number), query)
             case ["apis", "registry", "v2", "groups", group, "artifacts", artifact] if (
                 f"{group}/{artifact}" in self.subjects
             ):

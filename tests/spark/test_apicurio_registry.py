@@ -15,6 +15,7 @@ from tests.compat.peers.epochmq import EpochCluster
 from tests.compat.peers.java import java_command
 from tests.compat.peers.ports import free_port
 from tests.compat.peers.process import Process
+from tests.spark.test_schema_registry import ADDRESS, ORDER
 from tests.spark.typed_bodies import NEW, OLD, avro, rows, send
 
 from epochmq.base.errors import NotFound
@@ -83,9 +84,12 @@ def answers(url: str) -> bool:
         return False
 
 
-def register(url: str, subject: str, schema: object, *references: dict[str, object]) -> int:
+def register(
+    url: str, subject: str, schema: object, *references: dict[str, object], kind: str = "AVRO"
+) -> int:
     """Register a version of `subject` as Confluent's serializers do; the number of the schema."""
-    body = {"schema": json.dumps(schema), "references": references}
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    body = {"schema": text, "schemaType": kind, "references": references}
     request = urllib.request.Request(
         f"{url}{CONFLUENT}/subjects/{subject}/versions",
         json.dumps(body).encode(),
@@ -139,6 +143,29 @@ def test_avro_types_of_another_subject(server: Apicurio, topic: str) -> None:
     text = registry.by_id(number)
     assert text == registry.latest(f"{topic}-value")
     assert [each["type"]["symbols"] for each in json.loads(text)["fields"]] == [["NL"]]
+
+
+def test_protobuf_bodies_of_two_versions(
+    cluster: EpochCluster, server: Apicurio, topic: str
+) -> None:
+    url, subject = server.url, f"{topic}-value"
+    register(url, f"{topic}-address", ADDRESS, kind="PROTOBUF")
+    reference = {"name": "geo/address.proto", "subject": f"{topic}-address", "version": 1}
+    later = ORDER.replace("Address to = 1;", "Address to = 1; int64 cents = 2;")
+    old, new = (register(url, subject, text, reference, kind="PROTOBUF") for text in (ORDER, later))
+    to = b"\x0a\x06\x0a\x04Dam1"
+    bodies = [
+        b"\0" + number.to_bytes(4, "big") + b"\0" + message
+        for number, message in ((old, to), (new, to + b"\x10\x07"))
+    ]
+    send(cluster.namesrv_addr, topic, bodies)
+    found = rows(
+        cluster.namesrv_addr, topic, typed="protobuf", typed__registry=url + CONFLUENT,
+        columns="to,cents",
+    )  # fmt: skip
+    assert [(json.loads(row["to"]), row["cents"]) for row in found] == [
+        ({"street": "Dam1"}, 0), ({"street": "Dam1"}, 7),
+    ]  # fmt: skip
 
 
 def test_what_it_does_not_have(server: Apicurio) -> None:

@@ -1,5 +1,6 @@
 """Filters as queues and ranges: never narrower than what Spark would keep."""
 
+from bisect import bisect_left
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,7 +20,7 @@ from pyspark.sql.datasource import (
 
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.plan import QueueRange
-from epochmq.spark.pushdown import pushed
+from epochmq.spark.pushdown import CLOCK_BACK_MS, pushed
 
 Q = [MessageQueue(topic, broker, n) for topic in "tu" for broker in "ab" for n in range(3)]
 BOUNDS = dict.fromkeys(Q, (0, 10))
@@ -72,19 +73,50 @@ def test_numbers_are_decided_here(filters: list[tuple[Any, str, int]]) -> None:
     }
 
 
-@given(st.lists(st.tuples(kinds, st.integers(0, 12_000)), min_size=1, max_size=3))
-def test_times_are_never_cut_too_short(filters: list[tuple[Any, int]]) -> None:
-    """Message n is stored in ms n; filters have microseconds."""
-    moments = [(kind, EPOCH + timedelta(microseconds=us)) for kind, us in filters]
-    asked = [kind(("storeTimestamp",), moment) for kind, moment in moments]
-    wanted, rest = pushed(asked)
-    assert rest == asked, "Spark compares them again"
+@st.composite
+def store_times(draw: st.DrawFn) -> list[int]:
+    """Store times (ms) of a queue whose broker's clock goes back, by `CLOCK_BACK_MS` at most."""
+    times, newest = [], 0
+    for ahead, back in draw(
+        st.lists(st.tuples(st.integers(0, 3 * CLOCK_BACK_MS), st.integers(0, CLOCK_BACK_MS)))
+    ):
+        newest = max([newest, *times[-1:]]) + ahead
+        times.append(max(newest - back, 0))
+        newest = max(times)
+    return times
+
+
+@given(store_times(), st.data())
+def test_times_are_never_cut_too_short(times: list[int], data: st.DataObject) -> None:
+    """Brokers search store times as if they were sorted; filters have microseconds."""
+    latest_us = max(times, default=0) * 1_000 + 2_000
+    asked = data.draw(st.lists(st.tuples(kinds, st.integers(0, latest_us)), min_size=1, max_size=3))
+    moments = [(kind, EPOCH + timedelta(microseconds=us)) for kind, us in asked]
+    filters = [kind(("storeTimestamp",), moment) for kind, moment in moments]
+    wanted, rest = pushed(filters)
+    assert rest == filters, "Spark compares them again"
     span = wanted.narrowed(
-        [QueueRange(Q[0], 0, 10)], lambda times: {q: min(t, 10) for q, t in times.items()}
+        [QueueRange(Q[0], 0, len(times))],
+        lambda at: {queue: bisect_left(times, ms) for queue, ms in at.items()},
     )[0]
-    for n in range(10):
-        if all(COMPARE[kind](EPOCH + timedelta(milliseconds=n), when) for kind, when in moments):
+    for n, ms in enumerate(times):
+        if all(COMPARE[kind](EPOCH + timedelta(milliseconds=ms), when) for kind, when in moments):
             assert span.start <= n < span.stop
+
+
+def test_a_range_of_times_is_a_range_of_offsets() -> None:
+    """One message a minute for ten hours; only the clock's margin is read in addition."""
+    times = [minute * 60_000 for minute in range(600)]
+    since, until = (EPOCH + timedelta(minutes=minute) for minute in (200, 300))
+    wanted, _ = pushed(
+        [GreaterThanOrEqual(("storeTimestamp",), since), LessThan(("storeTimestamp",), until)]
+    )
+    (span,) = wanted.narrowed(
+        [QueueRange(Q[0], 0, 600)],
+        lambda at: {queue: bisect_left(times, ms) for queue, ms in at.items()},
+    )
+    margin = CLOCK_BACK_MS // 60_000
+    assert (span.start, span.stop) == (200 - margin, 300 + margin + 1)
 
 
 def test_names_choose_queues() -> None:

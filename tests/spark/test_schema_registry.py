@@ -7,9 +7,11 @@ from pathlib import Path
 import fastavro
 import pytest
 from tests.spark.registry_server import RegistryServer
+from tests.spark.typed_bodies import serialized_file
 
 from epochmq.base.errors import EnvironmentFault, EpochError, NotFound, NotReachable, UsageError
 from epochmq.spark import schema_registry
+from epochmq.spark.protobuf_source import messages_by_index
 from epochmq.spark.schema_registry import ANSWER_BYTES_MAX, TRIES, SchemaRegistry
 
 APICURIO = "/apis/registry/v2"
@@ -112,6 +114,50 @@ def test_references_that_cannot_be_used(schema_server: RegistryServer) -> None:
         registry.latest("s")
 
 
+ADDRESS = 'syntax = "proto3"; package geo; message Address { string street = 1; }'
+ORDER = (
+    'syntax = "proto3"; package shop; import "geo/address.proto";'
+    " message Order { geo.Address to = 1; }"
+)
+
+
+@pytest.mark.parametrize("serialized", [True, False], ids=["descriptors", "source text"])
+def test_protobuf_schemas_with_what_they_import(
+    schema_server: RegistryServer, serialized: bool
+) -> None:
+    """Confluent's registry gives descriptors when it is asked to, Apicurio's ignores that."""
+    schema_server.add("address", ADDRESS, 1, "PROTOBUF")
+    schema_server.add("orders-value", ORDER, 2, "PROTOBUF")
+    schema_server.references[2] = [refer("geo/address.proto", "address")]
+    if serialized:
+        schema_server.descriptors[1] = serialized_file(ADDRESS)
+        schema_server.descriptors[2] = serialized_file(ORDER, {"geo/address.proto": ADDRESS})
+    registry = SchemaRegistry(schema_server.url)
+    found = registry.latest_protobuf("orders-value")
+    assert messages_by_index(found) == {(0,): "shop.Order"}
+    assert registry.protobuf_by_id(2) == registry.protobuf_by_id(2) == found
+    asked = [path for path in schema_server.asked if "ids/2" in path]
+    assert asked == ["/schemas/ids/2?format=serialized"], "a number is asked for once"
+
+
+def test_protobuf_schemas_that_cannot_be_used(schema_server: RegistryServer) -> None:
+    schema_server.add("avro", '"int"', 1)
+    schema_server.add("odd", "message {", 2, "PROTOBUF")
+    schema_server.add("orders", ORDER, 3, "PROTOBUF")
+    registry = SchemaRegistry(schema_server.url)
+    for ask, says in (
+        (lambda: registry.latest_protobuf("avro"), "the schema is AVRO, not PROTOBUF"),
+        (lambda: registry.protobuf_by_id(2), "/schemas/ids/2: protoc cannot compile it"),
+        (lambda: registry.latest_protobuf("orders"), "geo/address.proto: File not found"),
+    ):
+        with pytest.raises(EnvironmentFault, match=says):
+            ask()
+    with pytest.raises(NotFound):
+        registry.latest_protobuf("none")
+    with pytest.raises(EnvironmentFault, match="by Confluent's protocol only"):
+        SchemaRegistry(schema_server.url + APICURIO).latest_protobuf("orders")
+
+
 def test_names_are_quoted(schema_server: RegistryServer) -> None:
     schema_server.add("a/../b?c#d", '"int"', 1)
     assert SchemaRegistry(schema_server.url).latest("a/../b?c#d") == '"int"'
@@ -155,7 +201,7 @@ def test_lasting_problems_end_the_tries(schema_server: RegistryServer) -> None:
         (
             200,
             b'{"schema": "x", "schemaType": "JSON", "references": [{"name": "y"}]}',
-            "supported for Avro only",
+            "supported for Avro and Protobuf only",
         ),
         (403, b"", "refuses .* HTTP status 403"),
         (302, b"http://127.0.0.1:1/elsewhere", "refuses .* HTTP status 302"),

@@ -12,7 +12,7 @@ from epochmq.base.errors import UsageError
 from epochmq.spark.options import parse_source
 from epochmq.spark.plan import QueueRange
 from epochmq.spark.retry import DataLost
-from epochmq.spark.source import BatchReader, PushdownReader, batch_reader, columns_of, schema
+from epochmq.spark.source import batch_reader, columns_of, schema
 
 BASE = {"nameServer": "127.0.0.1:9876", "subscribe": "t"}
 BODY = StructType([StructField("body", BinaryType())])
@@ -43,12 +43,14 @@ def test_a_users_schema_is_checked() -> None:
         columns_of(StructType([StructField("properties", StringType())]), none)
 
 
-def test_filters_are_offered_only_when_wanted() -> None:
-    """A reader with that method fails every query while the session's setting is off."""
-    plain = batch_reader(BASE, BODY)
-    assert type(plain) is BatchReader
-    assert type(plain).pushFilters is DataSourceReader.pushFilters
-    assert type(batch_reader({**BASE, "pushdown": "true"}, BODY)) is PushdownReader
+def test_filters_are_taken_unless_switched_off() -> None:
+    filters = [EqualTo(("queueId",), 1), EqualTo(("keys",), "a")]
+    reader = batch_reader(BASE, BODY)
+    assert list(reader.pushFilters(filters)) == filters[1:]
+    # What Spark looks at, to fail queries while the session's setting is off.
+    assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
+    plain = batch_reader({**BASE, "pushdown": "false"}, BODY)
+    assert list(plain.pushFilters(filters)) == filters
 
 
 def test_sparks_empty_partition_has_no_rows() -> None:
@@ -76,7 +78,7 @@ def test_positions_become_tasks(cluster: EpochCluster, topic: str) -> None:
     with pytest.raises(UsageError, match="from queue offset 4 back to 2"):
         planned(startingOffsets=table, endingOffsets=f'{{"{topic}": {{"0": 2}}}}')
 
-    given = {"nameServer": cluster.namesrv_addr, "subscribe": topic, "pushdown": "true"}
+    given = {"nameServer": cluster.namesrv_addr, "subscribe": topic}
     reader = batch_reader(given, BODY)
     assert list(reader.pushFilters([EqualTo(("queueId",), 1), EqualTo(("queueOffset",), 3)])) == []
     assert spans(reader) == [(1, 3, 4)]

@@ -54,10 +54,6 @@ def test_a_users_schema_may_have_typed_columns() -> None:
         ({"typed": "protobuf", "typed.schema": "x"}, "needs typed.message=package.Message"),
         ({"typed": "json", "typed.schema": "a int", "typed.subject": "s"}, "has no use"),
         (
-            {"typed": "protobuf", "typed.message": "m", "typed.registry": "http://h"},
-            "which only protoc reads",
-        ),
-        (
             {"typed": "avro", "typed.registry": "http://h", "subscribe": "a,b"},
             "needs a subject or a schema, unless one topic",
         ),

@@ -1,6 +1,7 @@
 """Rows with typed columns, from a real broker, as Spark's executors read them."""
 
 import json
+import re
 
 import pytest
 from tests.compat.peers.epochmq import EpochCluster
@@ -85,3 +86,60 @@ def test_tags_and_typed_columns(cluster: EpochCluster, topic: str) -> None:
     typed = {"typed": "json", "typed__schema": "n int", "columns": "n"}
     found = rows(cluster.namesrv_addr, topic, **typed, tags="odd", rowsPerBatch="1")
     assert [row["n"] for row in found] == [1, 3, 5]
+
+
+FLIGHTS = """
+syntax = "proto3";
+package air;
+message Flight { string carrier = 1; message Leg { int32 miles = 1; } repeated Leg legs = 2; }
+message Cancelled { string carrier = 1; }
+"""
+LATER = FLIGHTS.replace(
+    "repeated Leg legs = 2;", "repeated Leg legs = 2; optional int64 delay = 3;"
+)
+CARRIER = b"\x0a\x02UA"  # field 1
+DELAY = b"\x18\x05"  # field 3
+
+
+def test_protobuf_of_any_version(
+    cluster: EpochCluster, topic: str, schema_server: RegistryServer
+) -> None:
+    """The indexes before a body say which message of its schema it is."""
+    schema_server.add(f"{topic}-value", FLIGHTS, 7, "PROTOBUF")
+    schema_server.add(f"{topic}-value", LATER, 8, "PROTOBUF")
+    old, new = (b"\0" + number.to_bytes(4, "big") for number in (7, 8))
+    bodies = [
+        old + b"\0" + CARRIER,
+        new + b"\x02\0" + CARRIER + DELAY,
+        old + b"\x02\x02" + CARRIER,
+        new + b"\x02\x08" + CARRIER,
+        new + b"\x04\0\0" + b"\x08\x07",
+        new + b"\x80",
+        new + b"\0" + b"\x0a\xff",
+        b"\0\0\0\0\x63\0",
+        b"plain",
+    ]
+    send(cluster.namesrv_addr, topic, bodies)
+    typed = {"typed": "protobuf", "typed__registry": schema_server.url}
+    columns = {"columns": "carrier,delay,legs,typedError", "typed__errors": "column"}
+    found = rows(cluster.namesrv_addr, topic, **typed, **columns)
+    assert [(row["carrier"], row["delay"]) for row in found[:2]] == [("UA", None), ("UA", 5)]
+    errors = [row["typedError"] or "" for row in found]
+    expected = [
+        "^$",
+        "^$",
+        r"is a air\.Cancelled, not a air\.Flight",
+        r"schema 8 of the registry has no message \[4\]",
+        r"is a air\.Flight\.Leg, not a air\.Flight",
+        "cut off",
+        r"no air\.Flight",
+        "has nothing at",
+        "does not begin with the number",
+    ]
+    for error, says in zip(errors, expected, strict=True):
+        assert re.search(says, error), (says, error)
+    legs = rows(
+        cluster.namesrv_addr, topic, **typed, typed__message="air.Flight.Leg",
+        typed__errors="column", columns="miles",
+    )  # fmt: skip
+    assert [row["miles"] for row in legs if row["miles"]] == [7]

@@ -19,7 +19,15 @@ from epochmq.spark import columns
 from epochmq.spark.options import ArchiveAddress
 from epochmq.spark.plan import Bounds
 from epochmq.spark.spark_offsets import Offsets, from_topics
-from epochmq.tables.archive_rows import CHECKSUM, POSITION, Span, position, spans, wrong_bodies
+from epochmq.tables.archive_rows import (
+    CHECKSUM,
+    POSITION,
+    Span,
+    file_spans,
+    position,
+    spans,
+    wrong_bodies,
+)
 from epochmq.tables.archive_table import DataFile, TransactionMark
 from epochmq.tables.opening import AnyTable, open_table
 from epochmq.tables.rewriting import conform
@@ -103,9 +111,9 @@ class ArchiveReader:
         if self._begins is None:
             self._begins = {}
             for file in self._known_files():
-                for part in self._parts_of(file, None, 0, None):
-                    known = self._begins.get(part.span.queue, part.span.start)
-                    self._begins[part.span.queue] = min(known, part.span.start)
+                for span in file_spans(self.table.storage, file):
+                    known = self._begins.get(span.queue, span.start)
+                    self._begins[span.queue] = min(known, span.start)
         return self._begins
 
     def offsets_at(self, times: Mapping[MessageQueue, int]) -> Offsets:
@@ -176,22 +184,21 @@ class ArchiveReader:
         return sorted(found, key=lambda part: (part.span.start, -part.span.end))
 
     def _parts_of(
-        self, file: DataFile, queue: MessageQueue | None, start: int, stop: int | None
+        self, file: DataFile, queue: MessageQueue, start: int, stop: int
     ) -> Iterator[Part]:
-        """Yield the parts of one file, from the columns that say which messages its rows are."""
+        """Yield the parts of one file with rows of the range, from the columns that say which
+        messages its rows are.
+        """
         storage = self.table.storage
         with storage.fs.open(storage.url(file.path), "rb") as opened:
             source = pq.ParquetFile(opened, page_checksum_verification=True)
             for group in range(source.num_row_groups):
-                if stop is not None and not _group_may_have(source.metadata, group, start, stop):
+                if not _group_may_have(source.metadata, group, start, stop):
                     continue
                 first = 0
                 for span in spans(source.read_row_group(group, list(POSITION)), file.topic):
                     count = span.end - span.start
-                    is_wanted = queue is None or (
-                        span.queue == queue and span.start < (stop or 0) and span.end > start
-                    )
-                    if is_wanted:
+                    if span.queue == queue and span.start < stop and span.end > start:
                         yield Part(span, file, group, first)
                     first += count
 

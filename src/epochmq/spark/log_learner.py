@@ -159,7 +159,7 @@ class Learner:
 T = TypeVar("T")
 
 FILE_BYTES_KEY = "mappedFileSizeCommitLog"
-AUTHENTICATION_KEY = "authenticationEnabled"
+AUTHENTICATION_KEYS = ("authenticationEnabled", "aclEnable")
 TLS_KEY = "haTlsMode"
 _FILE_BYTES = 1 << 30
 
@@ -239,7 +239,7 @@ async def _home(admin: Admin, broker: str) -> Home:
         raise NotReachable(f"{address} is not the master of {broker} any more; try again")
     host, port = parse_addr(answer.masterHaAddress)
     config = await admin.broker_config(address)
-    authenticated = config.get(AUTHENTICATION_KEY) == "true"
+    authenticated = any(config.get(key) == "true" for key in AUTHENTICATION_KEYS)
     file_bytes = int(config.get(FILE_BYTES_KEY, _FILE_BYTES))
     tls_mode = config.get(TLS_KEY, DISABLED)
     return Home(broker, host, port, file_bytes, authenticated, tls_mode=tls_mode)

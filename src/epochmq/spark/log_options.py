@@ -27,7 +27,8 @@ END = "end"
 class LogOptions(ConnectionOptions):
     """What is read and how; made by `parse_log_options`.
 
-    With TLS name servers and brokers are asked so; replication itself is plain, as RocketMQ's.
+    With TLS name servers and brokers are asked so; replication too, unless the
+    broker's `haTlsMode` is disabled.
     """
 
     path: str = option("", "Store directories or globs, by commas; each is a replica.")

@@ -172,7 +172,7 @@ SOURCE_ROWS: tuple[SparkOption, ...] = (
         AS_STORED,
         "what stands for a body that cannot be decompressed: as it is stored, null, or an error",
     ),
-    SparkOption("pushdown", flag, False, "filters become ranges; needs the session's setting"),
+    SparkOption("pushdown", flag, True, "filters become ranges, if the session allows it"),
     SparkOption("archive", text, None, "table of the job archive, for messages brokers deleted"),
     SparkOption("archive.name", text, DEFAULT_NAME, "Iceberg: the table in its catalog"),
     SparkOption("archive.catalog", text, None, "Iceberg: catalog, else SQLite in the warehouse"),

@@ -2,8 +2,7 @@
 and tags that the broker filters.
 
 Spark passes filters that are joined by AND. A filter that is fully applied here is not returned to
-Spark. Filters on time are returned: store times have milliseconds in brokers and microseconds in
-Spark, so Spark compares them again.
+Spark. Filters on time are returned: a range of store times is only roughly a range of offsets.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +25,13 @@ from epochmq.model.tags import split_expression
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.plan import QueueRange
 
+CLOCK_BACK_MS = 600_000
+"""How far the clock of a broker may go back, at a failover or by hand, while a range of store times
+still contains all rows (ms).
+
+Brokers find an offset by binary search. If store times never go back by more than this, each row at
+or after a time is behind the offset that is found for the time minus this.
+"""
 _EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 NEVER_NULL = frozenset({"topic", "queueId", "queueOffset", "brokerName", "storeTimestamp"})
@@ -84,14 +90,12 @@ class PushedFilters:
         low, high = self.numbers.get("queueOffset", (None, None))
         cut = [_cut(span, low, high) for span in spans]
         since, until = self.numbers.get("storeTimestamp", (None, None))
-        for wall_ms, side in ((since, "start"), (until, "stop")):
-            if wall_ms is not None and cut:
-                at = offsets_at({span.queue: max(0, wall_ms) for span in cut})
-                cut = [
-                    _cut(span, at[span.queue] if side == "start" else None,
-                         at[span.queue] if side == "stop" else None)
-                    for span in cut
-                ]  # fmt: skip
+        if since is not None and cut:
+            at = offsets_at({span.queue: max(0, since - CLOCK_BACK_MS) for span in cut})
+            cut = [_cut(span, at[span.queue], None) for span in cut]
+        if until is not None and cut:
+            at = offsets_at({span.queue: max(0, until + CLOCK_BACK_MS) for span in cut})
+            cut = [_cut(span, None, at[span.queue]) for span in cut]
         return cut
 
 

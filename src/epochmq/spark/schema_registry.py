@@ -22,6 +22,7 @@ from typing import Any
 from epochmq.base.backoff import backoff_ms
 from epochmq.base.errors import EnvironmentFault, NotFound, NotReachable, UsageError
 from epochmq.spark.avro_references import with_references
+from epochmq.spark.protobuf_source import descriptor_set
 
 MAGIC = b"\x00"
 ANSWER_BYTES_MAX = 4 << 20
@@ -32,6 +33,8 @@ _PAUSE_MS, _PAUSE_MS_MAX = 250, 2_000
 _KEPT_MAX = 1_000
 _REFERENCES_MAX = 100
 """The most schemas to which one schema may refer."""
+_SERIALIZED = "?format=serialized"
+"""Asks Confluent's registry for a Protobuf schema as a descriptor; others ignore it."""
 _APICURIO_V2, _APICURIO_V3 = "/apis/registry/v2", "/apis/registry/v3"
 
 
@@ -87,6 +90,38 @@ class SchemaRegistry:
             return self._get(path + newest)
         return self._schema(f"/subjects/{_quoted(subject)}/versions/latest")
 
+    def latest_protobuf(self, subject: str) -> str:
+        """Return the newest version of a Protobuf schema as a descriptor set in base 64.
+
+        Raises as `latest` does, and `EnvironmentFault` for Apicurio's own protocol, whose
+        serializers write another header before a body.
+        """
+        return self._protobuf(f"/subjects/{_quoted(subject)}/versions/latest")
+
+    def protobuf_by_id(self, number: int) -> str:
+        """Return the Protobuf schema with this number as `latest_protobuf` does."""
+        return _protobuf_by_id(self, number)
+
+    def _ask_protobuf_by_id(self, number: int) -> str:
+        return self._protobuf(f"/schemas/ids/{number}")
+
+    def _protobuf(self, path: str) -> str:
+        """Return the schema at `path` with all schemas that it imports."""
+        if self._speaks(_APICURIO_V2, _APICURIO_V3):
+            raise EnvironmentFault(
+                f"{self.url}: Protobuf is read by Confluent's protocol only; Apicurio's registry"
+                " has it at /apis/ccompat/v7"
+            )
+        answer = self._answer(path + _SERIALIZED)
+        if (kind := answer.get("schemaType", "AVRO")) != "PROTOBUF":
+            raise EnvironmentFault(f"{self.url}{path}: the schema is {kind}, not PROTOBUF")
+        try:
+            return descriptor_set(
+                str(answer["schema"]), self._referenced(path, answer, query=_SERIALIZED)
+            )
+        except ValueError as error:
+            raise EnvironmentFault(f"{self.url}{path}: {error}") from None
+
     def by_id(self, number: int) -> str:
         """Return the text of the schema with this number; raises as `latest` does.
 
@@ -113,8 +148,8 @@ class SchemaRegistry:
             return text
         if answer.get("schemaType", "AVRO") != "AVRO":
             raise EnvironmentFault(
-                f"{self.url}{path}: the schema refers to others, which is supported for Avro only;"
-                " register it with all its types in one text"
+                f"{self.url}{path}: the schema refers to others, which is supported for Avro and"
+                " Protobuf only; register it with all its types in one text"
             )
         try:
             return with_references(text, self._referenced(path, answer))
@@ -131,7 +166,7 @@ class SchemaRegistry:
             raise EnvironmentFault(f"{self.url}{path}: the answer has no schema")
         return answer
 
-    def _referenced(self, path: str, answer: dict[str, Any]) -> dict[str, str]:
+    def _referenced(self, path: str, answer: dict[str, Any], *, query: str = "") -> dict[str, str]:
         """Return the texts of all schemas that an answer refers to, directly or not, by name."""
         known: dict[str, _Reference] = {}
         texts: dict[str, str] = {}
@@ -150,7 +185,7 @@ class SchemaRegistry:
                     )
                 if each.name not in texts:
                     found = self._answer(
-                        f"/subjects/{_quoted(each.subject)}/versions/{each.version}"
+                        f"/subjects/{_quoted(each.subject)}/versions/{each.version}{query}"
                     )
                     texts[each.name] = str(found["schema"])
                     waiting.append(found)
@@ -207,7 +242,7 @@ class _Reference:
     """One entry of an answer's `references`."""
 
     name: str
-    """The full name of the type in Avro."""
+    """The full name of the type in Avro, the name of the imported file in Protobuf."""
     subject: str
     version: int
 
@@ -240,6 +275,11 @@ def _opener() -> urllib.request.OpenerDirector:
 @functools.lru_cache(maxsize=_KEPT_MAX)
 def _by_id(registry: SchemaRegistry, number: int) -> str:
     return registry._ask_by_id(number)
+
+
+@functools.lru_cache(maxsize=_KEPT_MAX)
+def _protobuf_by_id(registry: SchemaRegistry, number: int) -> str:
+    return registry._ask_protobuf_by_id(number)
 
 
 def _quoted(name: str) -> str:

@@ -53,8 +53,10 @@ def batch_reader(given: Mapping[str, str], wanted: StructType) -> DataSourceRead
     """
     options = parse_source(given)
     check_batch(options)
-    kind = PushdownReader if options["pushdown"] else BatchReader
-    return kind(options, columns_of(wanted, options))
+    reader = BatchReader(options, columns_of(wanted, options))
+    if options["pushdown"]:
+        reader.pushFilters = FilterPush(reader)  # type: ignore[method-assign]
+    return reader
 
 
 def columns_of(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
@@ -103,31 +105,33 @@ class BatchReader(DataSourceReader):
         return split(spans, options["minPartitions"], options["maxRecordsPerPartition"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:  # None: Spark's own, without anything to read
+        options = self.options
+        expression = self.wanted.tag_expression(options["tags"])
+        # A value of None is Spark's own partition, without anything to read.
+        if partition.value is None or expression == "":
             return iter(())
-        return chain.from_iterable(
-            batches(self.options, self.names, span) for span in partition.value
-        )
+        if expression != options["tags"]:
+            options = replace(options, values={**options.values, "tags": expression})
+        return chain.from_iterable(batches(options, self.names, span) for span in partition.value)
 
 
-class PushdownReader(BatchReader):
-    """A batch reader that turns filters into ranges of queue offsets, and tags for the broker.
+class FilterPush:
+    """The method `pushFilters` of a batch reader, for sessions with filter pushdown and without.
 
-    It is a separate class because Spark fails each query whose reader has `pushFilters` while the
-    session's setting for filter pushdown is off.
+    Spark fails each query whose reader overrides `pushFilters` while the setting
+    `spark.sql.python.filterPushdown.enabled` is off, which is the default. It looks at `__func__`
+    for this, so this object looks like the inherited method. Without the setting Spark does not
+    call it, and applies all filters itself.
     """
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self.wanted, rest = pushed(filters)
-        return rest
+    def __init__(self, reader: BatchReader) -> None:
+        self.__func__ = DataSourceReader.pushFilters
+        self._reader = reader
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        expression = self.wanted.tag_expression(self.options["tags"])
-        if expression == "":
-            return iter(())
-        values = {**self.options.values, "tags": expression}
-        reader = BatchReader(replace(self.options, values=values), self.names)
-        return reader.read(partition)
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Note the filters that the reader applies; return those that Spark has to apply."""
+        self._reader.wanted, rest = pushed(filters)
+        return rest
 
 
 def between(

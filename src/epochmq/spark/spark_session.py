@@ -32,7 +32,7 @@ SETTINGS: dict[str, str] = {
     # A stream with source and sink keeps 16 Python processes of 55 MB; more idle ones only cost.
     # Not measured by itself.
     "spark.python.factory.idleWorkerMaxPoolSize": "4",
-    # Lets `pushdown=true` turn filters into ranges: 1.2 M rows filtered by offset take 0.23 s
+    # Lets `pushdown` turn filters into ranges: 1.2 M rows filtered by offset take 0.23 s
     # instead of 1.10. Without that option it changes nothing for this source.
     "spark.sql.python.filterPushdown.enabled": "true",
     # A second copy of a slow task would send its messages a second time.

@@ -110,27 +110,29 @@ def typing_by_registry(
     prefix: str,
     subject: str | None,
     topics: Sequence[str],
+    message: str = "",
 ) -> Typing:
     """Return typed columns for bodies whose schemas a registry has.
 
     Without `schema` the columns are those of the newest version of `subject`, by default
-    `TOPIC-value` of the only topic. Raises `UsageError` for what does not fit together, `NotFound`
-    and `EnvironmentFault` for a schema that the registry does not have or give.
+    `TOPIC-value` of the only topic. Without `message` the
+    columns are those of the first message of a Protobuf schema. Raises `UsageError` for what does
+    not fit together, `NotFound` and `EnvironmentFault` for a schema that the registry does not have
+    or give.
     """
-    if format == "protobuf":
-        raise UsageError(
-            "a schema registry has Protobuf as source text, which only protoc reads: give a"
-            " descriptor set, and no registry"
-        )
+    is_protobuf = format == "protobuf"
     if schema is None:
         if subject is None and len(topics) != 1:
             raise UsageError(
                 "a schema registry needs a subject or a schema, unless one topic is read"
             )
-        schema = registry.latest(subject or f"{topics[0]}-value")
+        ask = registry.latest_protobuf if is_protobuf else registry.latest
+        schema = ask(subject or f"{topics[0]}-value")
+    if is_protobuf and not message:
+        message = import_module(_MODULES["protobuf"]).first_message(schema)
     if format == "json" and schema.lstrip().startswith("{"):
         schema = import_module(_MODULES["json"]).columns_of_json_schema(schema)
-    return Typing(format, schema, prefix=prefix, registry=registry)
+    return Typing(format, schema, message, prefix, registry)
 
 
 def check_names(typed: list[Any], plain: list[str]) -> None:

@@ -69,8 +69,9 @@ def typed_columns(values: Mapping[str, Any], topics: tuple[str, ...]) -> TypedCo
         if given:
             raise UsageError(f"{', '.join(given)} without option typed: give it a format of bodies")
         return TypedColumns()
-    if format == "protobuf" and not values["typed.message"]:
-        raise UsageError("typed=protobuf needs typed.message=package.Message")
+    message = values["typed.message"]
+    if format == "protobuf" and not message and values["typed.registry"] is None:
+        raise UsageError("typed=protobuf needs typed.message=package.Message, or typed.registry")
     if not re.fullmatch(r"\w*", values["typed.prefix"]):
         raise UsageError("typed.prefix may have letters, digits and _ only")
     schema = values["typed.schema"]
@@ -78,9 +79,9 @@ def typed_columns(values: Mapping[str, Any], topics: tuple[str, ...]) -> TypedCo
         schema = read_schema(format, schema, "typed.schema")
     prefix, subject = values["typed.prefix"], values["typed.subject"]
     if (registry := _registry(values)) is not None:
-        typing = typing_by_registry(registry, format, schema, prefix, subject, topics)
+        typing = typing_by_registry(registry, format, schema, prefix, subject, topics, message)
     elif schema is not None:
-        typing = Typing(format, schema, values["typed.message"], prefix)
+        typing = Typing(format, schema, message, prefix)
     else:
         raise UsageError(f"typed={format} needs typed.schema or typed.registry")
     errors = values["typed.errors"]

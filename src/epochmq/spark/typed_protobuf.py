@@ -1,15 +1,24 @@
-"""Parses Protobuf bodies: one message, with a descriptor set (`protoc --descriptor_set_out`)."""
+"""Parses Protobuf bodies: one message, with a descriptor set (`protoc --descriptor_set_out`).
+
+With a registry, a body begins with the number of its schema and the indexes of its message in that
+schema, as Confluent's serializers write them. The message must be the one of the columns, and is
+read with their schema: fields have the same numbers in all versions.
+"""
 
 import base64
 import binascii
 import json
 from typing import Any
 
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import NotFound, UsageError
 from epochmq.base.needs import need
+from epochmq.spark.protobuf_source import messages_by_index
+from epochmq.spark.schema_registry import SchemaRegistry
 from epochmq.spark.typed import ParseBody, Typing, Unparsable
 
 TIMESTAMP = "google.protobuf.Timestamp"
+_INDEXES_MAX = 64
+_VARINT_BYTES_MAX = 5
 
 
 def fields(typing: Typing) -> list[Any]:
@@ -25,8 +34,12 @@ def parser(typing: Typing) -> ParseBody:
     decode_error = need("google.protobuf.message", "typed").DecodeError
     columns = [(each, _reader(each)) for each in kind.DESCRIPTOR.fields]
 
+    registry = typing.registry
+    payload = (lambda body: body) if registry is None else _MessagesByNumber(registry, typing).split
+
     def parse(body: bytes) -> dict[str, Any]:
         message = kind()
+        body = payload(body)
         try:
             message.ParseFromString(body)
         except decode_error as error:
@@ -38,6 +51,80 @@ def parser(typing: Typing) -> ParseBody:
         }
 
     return parse
+
+
+def first_message(schema: str) -> str:
+    """Return the full name of the first message of the last file of a descriptor set in base 64.
+
+    Raises `UsageError` if there is none.
+    """
+    try:
+        return messages_by_index(schema)[0,]
+    except (KeyError, IndexError):
+        raise UsageError("the Protobuf schema has no message") from None
+
+
+class _MessagesByNumber:
+    """Finds which message a body has, by the schemas of a registry."""
+
+    def __init__(self, registry: SchemaRegistry, typing: Typing) -> None:
+        self._registry = registry
+        self._wanted = typing.message
+        self._known: dict[int, dict[tuple[int, ...], str]] = {}
+        """Full names of messages by their indexes, by the number of the schema."""
+
+    def split(self, body: bytes) -> bytes:
+        """Return the message of a body without what is before it."""
+        found = self._registry.split(body)
+        if found is None:
+            raise Unparsable("the body does not begin with the number of a schema")
+        number, rest = found
+        indexes, payload = _indexes(rest)
+        if number not in self._known:
+            self._known[number] = self._ask(number)
+        name = self._known[number].get(indexes)
+        if name is None:
+            raise Unparsable(f"schema {number} of the registry has no message {list(indexes)}")
+        if name != self._wanted:
+            raise Unparsable(f"the body is a {name}, not a {self._wanted}")
+        return payload
+
+    def _ask(self, number: int) -> dict[tuple[int, ...], str]:
+        try:
+            return messages_by_index(self._registry.protobuf_by_id(number))
+        except NotFound as error:
+            raise Unparsable(str(error)) from None
+
+
+def _indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
+    """Return the indexes of a message and the bytes behind them.
+
+    There are their number and then each of them, as variable-length integers with the sign in the
+    lowest bit. One byte 0 stands for the first message.
+    """
+    count, at = _varint(data, 0)
+    if count == 0:
+        return (0,), data[at:]
+    if not 0 < count <= _INDEXES_MAX:
+        raise Unparsable(f"{count} indexes of a message before the body")
+    found = []
+    for _ in range(count):
+        index, at = _varint(data, at)
+        found.append(index)
+    return tuple(found), data[at:]
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the integer that begins at `at`, and where it ends."""
+    value = 0
+    for shift in range(0, 7 * _VARINT_BYTES_MAX, 7):
+        if at >= len(data):
+            break
+        value |= (data[at] & 0x7F) << shift
+        at += 1
+        if not data[at - 1] & 0x80:
+            return (value >> 1) ^ -(value & 1), at
+    raise Unparsable("the indexes of a message before the body are cut off")
 
 
 def _message_class(typing: Typing) -> Any:

@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from epochmq.base.needs import need
 from epochmq.model.sys_flag import COMPRESSED
 from epochmq.model.topic import MessageQueue
+from epochmq.tables.archive_table import DataFile
+from epochmq.tables.storage import Storage
 
 POSITION = ("brokerName", "queueId", "queueOffset")
 CHECKSUM = ("body", "bodyCRC", "sysFlag")
@@ -35,6 +38,18 @@ def spans(rows: Any, topic: str) -> Iterator[Span]:
     for first, last in zip(starts, [*starts[1:], rows.num_rows], strict=True):
         queue = MessageQueue(topic, names[numbers[first]], int(queue_ids[first]))
         yield Span(queue, int(offsets[first]), int(offsets[last - 1]) + 1)
+
+
+def file_spans(storage: Storage, file: DataFile) -> list[Span]:
+    """Read which queue offsets the rows of a file are."""
+    parquet = need("pyarrow.parquet", "spark")
+    with storage.fs.open(storage.url(file.path), "rb") as opened:
+        source = parquet.ParquetFile(opened, page_checksum_verification=True)
+        return [
+            span
+            for group in range(source.num_row_groups)
+            for span in spans(source.read_row_group(group, list(POSITION)), file.topic)
+        ]
 
 
 def wrong_bodies(rows: Any) -> list[int]:

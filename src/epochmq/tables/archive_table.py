@@ -144,6 +144,11 @@ class ArchiveTable(Protocol):
     def replace(self, gone: Sequence[DataFile], new: Sequence[DataFile]) -> None:
         """Commit `new` files in place of `gone` in one transaction; offsets and owner stay."""
 
+    def remove(self, gone: Sequence[DataFile], begin: Offsets) -> None:
+        """Commit the removal of files in one transaction, after which the archive begins at
+        `begin`; offsets and owner stay.
+        """
+
     def record_digests(self, files: Sequence[DataFile]) -> None:
         """Store the digests of current files that had none; offsets and owner stay."""
 

@@ -240,7 +240,8 @@ class DeltaArchive(MarkedTable):
         self, mark: TransactionMark, gone: Sequence[DataFile], new: Sequence[DataFile]
     ) -> None:
         # delta-rs neither writes nor checks page checksums, so compaction does not use it.
-        actions = [self._removal(each) for each in gone]
+        # Without new files the rows are gone, and readers that follow the table have to know.
+        actions = [self._removal(each, is_change=not new) for each in gone]
         self._transact([*actions, *(self._action(each, is_new=False) for each in new)], mark, new)
 
     def _own_files(self) -> list[DataFile]:
@@ -249,10 +250,10 @@ class DeltaArchive(MarkedTable):
         rows = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
         return [_told(row) for row in rows if batch_of(row["path"]) is not None]
 
-    def _removal(self, file: DataFile) -> Any:
+    def _removal(self, file: DataFile, *, is_change: bool) -> Any:
         remove = need("deltalake.transaction", "lake").RemoveAction
         now = int(time.time() * 1000)
-        return remove(file.path, False, now, file.bytes, _partition(file))
+        return remove(file.path, is_change, now, file.bytes, _partition(file))
 
     def vacuum(self, older_than_hours: float) -> int:
         self._look()

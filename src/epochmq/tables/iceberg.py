@@ -7,7 +7,7 @@ single UPDATE of the metadata location in the catalog.
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError, UsageError
@@ -195,8 +195,9 @@ class IcebergArchive(MarkedTable):
 
     def _ours(self, file: Any) -> DataFile:
         path = _plain(file.file_path).removeprefix(self.root).lstrip("/")
-        topic, day = file.partition[0], file.partition[1]
-        return DataFile(path, file.record_count, file.file_size_in_bytes, str(topic), str(day))
+        topic, days = file.partition[0], file.partition[1]
+        day = (date(1970, 1, 1) + timedelta(days=days)).isoformat()
+        return DataFile(path, file.record_count, file.file_size_in_bytes, str(topic), day)
 
     def files(self) -> list[str]:
         self._table.refresh()

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from epochmq.tables.archive_table import (
@@ -70,6 +71,14 @@ class MarkedTable(ABC):
         self._look()
         assert self._mark is not None, "a table with files has a mark"
         self._exchange(self._mark, gone, new)
+
+    def remove(self, gone: Sequence[DataFile], begin: Offsets) -> None:
+        """See `ArchiveTable.remove`."""
+        self._look()
+        assert self._mark is not None, "a table with files has a mark"
+        mark = replace(self._mark, begin=begin)
+        self._exchange(mark, gone, [])
+        self._mark = mark
 
     def compact(self) -> dict[str, int]:
         """See `ArchiveTable.compact`."""

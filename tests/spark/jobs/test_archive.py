@@ -1,5 +1,6 @@
 """The archive job on topics in memory: exactly once whatever kills it, and clear errors."""
 
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +25,12 @@ from tests.spark.jobs.lake import (
 from epochmq.base.errors import EnvironmentFault, NotFound, StoreDamaged, UsageError
 from epochmq.model import record
 from epochmq.model.topic import MessageQueue
+from epochmq.spark.archive_reader import ArchiveReader
 from epochmq.spark.jobs import archive as job
 from epochmq.spark.jobs.archive import Archive, ArchiveOptions, check, rehearse
 from epochmq.spark.jobs.job_report import CheckpointInUse, no_progress
+from epochmq.spark.jobs.verify_table import VerifyOptions, verify
+from epochmq.spark.options import ArchiveAddress
 from epochmq.spark.typed import Typing
 from epochmq.tables.archive_table import TableConflict
 from epochmq.tables.opening import open_table
@@ -195,6 +199,88 @@ def test_compaction_keeps_the_rows(options: ArchiveOptions) -> None:
         archive(replace(options, compact_every=1), cluster, killer("compacted"))
     archive(options, cluster)
     assert content(options.table) == once(made.ids)
+
+
+def aged(days: list[int], each: int = 4, queues: int = 2) -> Topic:
+    """A topic with `each` messages in each queue that are `days` old, and then the next ones."""
+    made = topic(queues=queues)
+    for age in days:
+        made.add(each, at_ms=int(time.time() * 1000) - age * DAY_MS)
+    return made
+
+
+def left(made: Topic, first: int) -> Counter[str]:
+    """The ids of the messages of each queue from queue offset `first` on."""
+    return once(
+        {f"T-{q}-{at}" for q, rows in enumerate(made.queues) for at in range(len(rows))[first:]}
+    )
+
+
+def begins(options: ArchiveOptions) -> dict[str, int]:
+    mark = open_table(options.table).mark
+    assert mark is not None
+    return {str(queue): offset for queue, offset in mark.begin["T"].items()}
+
+
+def test_rows_of_expired_days_are_removed(options: ArchiveOptions) -> None:
+    cluster = FakeCluster(made := aged([40, 30, 20, 2, 1]))
+    archive(options, cluster)
+    assert content(options.table) == left(made, 0)
+    steps: list[str] = []
+    report = archive(replace(options, keep_days=10), cluster, steps.append)
+    assert "expired" in steps
+    assert content(options.table) == left(made, 12)
+    assert begins(options) == {f"{BROKER}:0": 12, f"{BROKER}:1": 12}
+    expired = report.details["expired"]
+    assert isinstance(expired, dict)
+    assert expired["rows"] == 24
+    assert verify(VerifyOptions(options.table)).status == "sound"
+    reader = ArchiveReader(ArchiveAddress(options.table))
+    assert set(reader.bounds().values()) == {(12, 20)}
+    # The next run goes on behind the last message, and knows where the archive begins now.
+    made.add(3)
+    assert archive(options, cluster).rows == 6
+    assert content(options.table) == left(made, 12)
+    assert begins(options) == {f"{BROKER}:0": 12, f"{BROKER}:1": 12}
+
+
+def test_a_queue_may_lose_all_its_rows(options: ArchiveOptions) -> None:
+    cluster = FakeCluster(made := aged([40], queues=1))
+    archive(replace(options, keep_days=10), cluster)
+    assert not content(options.table)
+    assert begins(options) == {f"{BROKER}:0": 4}
+    assert verify(VerifyOptions(options.table)).status == "sound"
+    made.add(2)
+    archive(options, cluster)
+    assert content(options.table) == left(made, 4)
+
+
+def test_rows_behind_those_that_are_kept_stay(options: ArchiveOptions) -> None:
+    """The clock of the broker went back by 11 days: an archive never has a gap."""
+    cluster = FakeCluster(made := aged([30, 9, 20, 1]))
+    archive(replace(options, keep_days=10), cluster)
+    assert content(options.table) == left(made, 4)
+    assert verify(VerifyOptions(options.table)).status == "sound"
+
+
+def test_killed_after_an_expiry_the_next_run_goes_on(options: ArchiveOptions) -> None:
+    cluster = FakeCluster(made := aged([40, 1]))
+    with pytest.raises(Killed):
+        archive(replace(options, keep_days=10), cluster, killer("expired"))
+    made.add(3, at_ms=int(time.time() * 1000))
+    archive(replace(options, keep_days=10), cluster)
+    assert content(options.table) == left(made, 4)
+    assert verify(VerifyOptions(options.table)).status == "sound"
+
+
+def test_dead_letters_expire_with_the_rows(options: ArchiveOptions) -> None:
+    made = topic(queues=1)
+    for age in (40, 1):
+        made.add(2, b"no json", int(time.time() * 1000) - age * DAY_MS)
+    options = replace(options, typing=Typing("json", "n bigint"), keep_days=10)
+    archive(options, FakeCluster(made))
+    more = {"name": f"{options.name}_dead"} if options.format == "iceberg" else {}
+    assert content(options.dead_table, **more) == left(made, 2)
 
 
 def test_a_table_of_another_topic_or_app_or_format_is_refused(options: ArchiveOptions) -> None:

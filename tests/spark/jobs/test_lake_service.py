@@ -1,11 +1,13 @@
 """Topics that are kept as tables: followed, written exactly once, tried again after errors."""
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from tests.spark.jobs.lake import (
+    DAY_MS,
     FORMATS,
     FakeCluster,
     FakeRunner,
@@ -81,6 +83,19 @@ def test_every_message_once_through_compactions_and_restarts(tmp_path: Path, for
     for made in (one, two):
         assert content(str(tmp_path / made.name)) == Counter(dict.fromkeys(made.ids, 1))
     assert set(brokers.committed.values()) == {36, 18}, "tools see how far the tables are"
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_rows_of_expired_days_leave_the_table(tmp_path: Path, format: str) -> None:
+    made = topic("one", queues=1)
+    now_ms = int(time.time() * 1000)
+    made.add(4, at_ms=now_ms - 40 * DAY_MS)
+    made.add(4, at_ms=now_ms)
+    lake = service(Brokers(made, format=format), tmp_path, keep_days=10)
+    assert lake.write_all(NeverAsked()) == 8
+    lake.close()
+    left = {f"one-0-{at}" for at in range(4, 8)}
+    assert content(str(tmp_path / "one")) == Counter(dict.fromkeys(left, 1))
 
 
 def test_topics_come_and_go(tmp_path: Path) -> None:

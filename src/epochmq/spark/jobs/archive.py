@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,9 @@ from epochmq.spark.jobs.framework import DEFAULT_MASTER, JobStop, spark_session
 from epochmq.spark.jobs.job_report import DRY_RUN, CheckpointLock, JobReport, Progress, no_progress
 from epochmq.spark.spark_offsets import by_topic, from_topics, queue_text
 from epochmq.spark.typed import ERROR, NOT_TYPED, Typing, check_names
+from epochmq.tables.archive_rows import file_spans
 from epochmq.tables.archive_table import STORE_DATE, Offsets, Times, batch_of
+from epochmq.tables.expiry import expired
 from epochmq.tables.iceberg import DEFAULT_NAME
 from epochmq.tables.opening import AnyTable, format_at, open_table, paths_of
 from epochmq.tables.storage import is_local, local_path
@@ -42,10 +46,13 @@ A new master may report less for a moment.
 """
 NO_SPARK = "none"
 POLL_S = 0.2
+EXPIRE_EVERY_S = 3_600.0
+VACUUM_HOURS = 24.0
+"""The age of files that the table no longer uses before they are deleted, after an expiry."""
 
 OnStep = Callable[[str], None]
-"""Called with the current step of a run: claimed, planned, written, dead, committed, compacting,
-compacted.
+"""Called with the current step of a run: claimed, planned, written, dead, committed, expired,
+compacting, compacted.
 """
 
 
@@ -73,6 +80,8 @@ class ArchiveOptions:
     allow_loss: bool = False
     compact_every: int = 0
     """The number of batches between two compactions; 0 for never."""
+    keep_days: int = 0
+    """Rows whose store time is older than so many whole days (UTC) are removed; 0 keeps all."""
     name: str = DEFAULT_NAME
     catalog: str | None = None
     checkpoint: str | None = None
@@ -251,6 +260,7 @@ class Archive:
         self._lost: list[str] = []
         self._newest: Times = {}
         self._begin: Positions = {}
+        self._expires_at_s = 0.0
         self._older: frozenset[MessageQueue] = frozenset()
         """Queues whose begin an older version did not store."""
         self._total: int | None = None
@@ -323,6 +333,7 @@ class Archive:
         while not stop.asked:
             began = time.monotonic()
             taken = self._next(runner, ends)
+            self._maybe_expire()
             if taken:
                 self._maybe_compact()
             elif ends is not None:
@@ -445,6 +456,33 @@ class Archive:
             done = self._table.compact()
             self.report.details["compacted"] = done
             self._step("compacted")
+
+    def _maybe_expire(self) -> None:
+        """Remove the rows of expired days, once an hour, and the files of earlier removals."""
+        keep, now = self._options.keep_days, time.monotonic()
+        if not keep or now < self._expires_at_s:
+            return
+        self._expires_at_s = now + EXPIRE_EVERY_S
+        before = datetime.now(UTC).date() - timedelta(days=keep)
+        done = dict.fromkeys(("files", "rows"), 0)
+        for table in (self._table, self._dead):
+            if table is None:
+                continue
+            gone, begins = expired(table.data_files(), before, partial(file_spans, table.storage))
+            if not gone:
+                continue
+            if table is self._table:
+                begin = {**self._begin, **begins}
+                table.remove(gone, by_topic(begin))
+                self._begin, self._older = begin, self._older - begins.keys()
+                self._step("expired")
+            else:
+                table.remove(gone, {})
+            done["files"] += len(gone)
+            done["rows"] += sum(file.rows for file in gone)
+            table.vacuum(VACUUM_HOURS)
+        if done["files"]:
+            self.report.details["expired"] = {**done, "before": before.isoformat()}
 
     def _conclude(self) -> None:
         self._remove_failed_tries()

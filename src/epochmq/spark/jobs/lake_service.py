@@ -50,6 +50,8 @@ class LakeOptions:
     """How many topics are written at a time."""
     catalog: str | None = None
     """Of Iceberg tables; by default SQLite beside each table."""
+    keep_days: int = 0
+    """Rows that were stored more than so many days ago are removed; 0 keeps all."""
     failover_timeout_ms: int = 60_000
     tls: OutgoingTls | None = None
 
@@ -65,6 +67,7 @@ class LakeOptions:
             format,
             app=f"lake:{topic}",
             compact_every=self.compact_every,
+            keep_days=self.keep_days,
             failover_timeout_ms=self.failover_timeout_ms,
             catalog=self.catalog if format == "iceberg" else None,
             tls=self.tls,
