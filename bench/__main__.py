@@ -17,6 +17,7 @@ from bench import (
     recovery,
     replicated,
     rows,
+    scrapes,
     signatures,
     simulated,
     throughput,
@@ -34,7 +35,7 @@ def main() -> None:
     parts = ["async", "sync", "pull", "footprint", "recovery"]
     parts += ["floor", "failover", "replicated", "catchup", "groups", "decode"]
     parts += ["timers", "transactions", "pop", "delayed", "simulated", "clients"]
-    parts += ["signatures", "tls"]
+    parts += ["signatures", "tls", "scrapes"]
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART", help=" | ".join(parts))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0)
@@ -71,6 +72,8 @@ def _run(part: str, kinds: list[str], args: argparse.Namespace) -> str:
         return signatures.table(kinds, signatures.SIGNATURES, args.runs, args.seconds)
     if part == "tls":
         return signatures.table(kinds, signatures.TLS, args.runs, args.seconds)
+    if part == "scrapes":
+        return scrapes.table(kinds, args.runs, args.seconds)
     if part == "clients":
         return client_failover.table(kinds, args.kills, args.pauses)
     if part == "replicated":

@@ -2,10 +2,11 @@
 
     python bench/python_client_load.py CLIENT ACTION ADDRESS TOPIC SECONDS GROUP
 
-CLIENT is epochmq, cpp (the package rocketmq, a wheel of the C++ client) or aiokafka. ACTION is
-singly, in-flight (100 at a time), in-flight-batched (the same with automatic batches), batched
-or consumed (what is there, as GROUP). Prints one JSON object: messages a second, and microseconds
-of CPU of this process a message.
+CLIENT is epochmq, cpp (the package rocketmq, a wheel of the C++ client), grpc (the package
+rocketmq-python-client, which speaks to RocketMQ's proxy) or aiokafka. ACTION is singly, in-flight
+(100 at a time), in-flight-unbatched (the same, each message in a request of its own), batched
+(1,000 at a time) or consumed (what is there, as GROUP). Prints one JSON object: messages a second,
+and microseconds of CPU of this process a message.
 """
 
 import asyncio
@@ -98,8 +99,8 @@ async def epochmq(action: str, address: str, topic: str, group: str, meter: Mete
                 await asyncio.sleep(0.1)
             meter.report()
         return
-    linger = {"linger_ms": 0.0} if "batched" in action else {}
-    async with Producer(address, "bench", **linger) as producer:
+    linger_ms = None if action == "in-flight-unbatched" else 0
+    async with Producer(address, "bench", linger_ms=linger_ms) as producer:
         message = Message(topic, BODY)
         await send_all(action, meter, lambda: producer.send(message))
 
@@ -188,11 +189,64 @@ def cpp(action: str, address: str, topic: str, group: str, meter: Meter) -> None
         meter.report()
 
 
+# The gRPC client -----------------------------------------------------------------------------
+
+
+def grpc(action: str, address: str, topic: str, group: str, meter: Meter) -> None:
+    """RocketMQ's Python client of version 5, by its proxy."""
+    import rocketmq
+
+    configuration = rocketmq.ClientConfiguration(
+        address, rocketmq.Credentials(), request_timeout=10
+    )
+    if action == "consumed":
+
+        class Listener(rocketmq.MessageListener):
+            def consume(self, message: Any) -> Any:
+                meter.add()
+                return rocketmq.ConsumeResult.SUCCESS
+
+        everything = {topic: rocketmq.FilterExpression()}
+        consumer = rocketmq.PushConsumer(configuration, group, Listener(), everything)
+        consumer.startup()
+        while not meter.is_idle():
+            time.sleep(0.1)
+        meter.report()
+        consumer.shutdown()
+        return
+    producer = rocketmq.Producer(configuration, (topic,))
+    producer.startup()
+
+    def new_message() -> Any:
+        message = rocketmq.Message()
+        message.topic = topic
+        message.body = BODY
+        return message
+
+    if action == "singly":
+        while not meter.is_over:
+            producer.send(new_message())
+            meter.add()
+    else:
+        room = threading.Semaphore(IN_FLIGHT)
+
+        def done(future: Any) -> None:
+            future.result()
+            meter.add()
+            room.release()
+
+        while not meter.is_over:
+            room.acquire()
+            producer.send_async(new_message()).add_done_callback(done)
+    meter.report()
+    producer.shutdown()
+
+
 def main(client: str, action: str, address: str, topic: str, seconds: str, group: str) -> None:
     """Run the load of one client."""
     meter = Meter(float(seconds), 0 if action == "consumed" else WARM_S)
-    if client == "cpp":
-        cpp(action, address, topic, group, meter)
+    if client in ("cpp", "grpc"):
+        {"cpp": cpp, "grpc": grpc}[client](action, address, topic, group, meter)
         return
     import uvloop
 

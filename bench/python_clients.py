@@ -1,9 +1,10 @@
 """Python clients side by side: `python -m bench.python_clients [--seconds S] [--runs N]`.
 
-Ours and the C++ client's wheel on our broker, aiokafka on one node of Apache Kafka. All servers run
-for the whole time; those that are not measured are stopped by a signal. Each client is a process
-with one thread of Python and sends bodies of 1 KiB to one topic of four queues. The CPU is that of
-the client's process. A client that cannot be installed, or a Kafka that cannot be had, is said.
+Ours, the C++ client's wheel, and RocketMQ's gRPC client by its proxy, on our broker; aiokafka on
+one node of Apache Kafka. All servers run for the whole time; those that are not measured are
+stopped by a signal. Each client is a process with one thread of Python and sends bodies of 1 KiB to
+one topic of four queues. The CPU is that of the client's process. A client that cannot be
+installed, or a server that cannot be had, is said.
 """
 
 from __future__ import annotations
@@ -21,16 +22,20 @@ from pathlib import Path
 from statistics import median
 
 from tests.compat.drivers import build
-from tests.compat.peers import kafka
 from tests.compat.peers.cache import UnavailableError, built, run_tool
 from tests.compat.peers.epochmq import EpochCluster
+from tests.compat.peers.kafka import Kafka
+from tests.compat.peers.proxy import Proxy
 
 from bench import peers
 from epochmq.client.sync import PullConsumer
 
-ACTIONS = ("singly", "in-flight", "in-flight-batched", "batched", "consumed")
-NOT_OFFERED = {("cpp", "in-flight-batched"), ("cpp", "batched"), ("aiokafka", "in-flight-batched")}
-"""aiokafka always batches what waits. The C++ client batches lists, and the broker refuses them."""
+ACTIONS = ("singly", "in-flight", "in-flight-unbatched", "batched", "consumed")
+NOT_OFFERED = {
+    *((client, "in-flight-unbatched") for client in ("cpp", "grpc", "aiokafka")),
+    *((client, "batched") for client in ("cpp", "grpc")),
+}
+"""aiokafka always batches what waits; the clients of RocketMQ never do."""
 AIOKAFKA = "0.14.0"
 TOPIC = "Bench"
 QUEUES = 4
@@ -61,11 +66,11 @@ def aiokafka_python() -> Path:
     return built(f"bench-aiokafka-{AIOKAFKA}", make) / "bin" / "python"
 
 
-def run(client: Client, action: str, seconds: float) -> tuple[float, float]:
+def run(client: Client, action: str, seconds: float, namesrv: str) -> tuple[float, float]:
     """Return messages a second and microseconds of CPU a message."""
     group = f"bench-{time.monotonic_ns()}"
     if action == "consumed" and client.name != "aiokafka":
-        start_at_first(client.address, group)
+        start_at_first(namesrv, group)
     command = [client.python, LOAD, client.name, action, client.address, TOPIC, str(seconds), group]
     with tempfile.TemporaryDirectory() as home:
         done = subprocess.run(
@@ -87,14 +92,31 @@ def start_at_first(namesrv: str, group: str) -> None:
             consumer.commit(queue, 0)
 
 
-def stop_or_go_on(ours: EpochCluster, theirs: kafka.Kafka | None, *, is_ours: bool) -> None:
-    """Let the servers of one kind run, and stop the others by a signal."""
-    if theirs is not None:
-        os.kill(theirs.process.pid, signal.SIGSTOP if is_ours else signal.SIGCONT)
-    if is_ours:
-        peers.resume(ours)
-    else:
-        peers.pause(ours)
+@dataclass
+class Servers:
+    """The servers of all clients; what is missing could not be had."""
+
+    ours: EpochCluster
+    kafka: Kafka | None = None
+    proxy: Proxy | None = None
+
+    def run_for(self, client: str) -> None:
+        """Let the servers of one client run, and stop the others by a signal."""
+        for server, user in ((self.kafka, "aiokafka"), (self.proxy, "grpc")):
+            if server is not None:
+                is_used = client == user
+                os.kill(server.process.pid, signal.SIGCONT if is_used else signal.SIGSTOP)
+        if client == "aiokafka":
+            peers.pause(self.ours)
+        else:
+            peers.resume(self.ours)
+
+    def stop(self) -> None:
+        """Stop Kafka and the proxy."""
+        for server in (self.kafka, self.proxy):
+            if server is not None:
+                server.stop()
+        peers.resume(self.ours)
 
 
 def main() -> None:
@@ -104,43 +126,53 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="of which the median is shown")
     parser.add_argument("--actions", nargs="+", choices=ACTIONS, default=ACTIONS)
     chosen = parser.parse_args()
-    theirs: kafka.Kafka | None = None
     with peers.clusters(["epochmq"], sync_flush=False) as made:
         ours = made["epochmq"]
         assert isinstance(ours, EpochCluster)
+        servers = Servers(ours)
         clients = [Client("epochmq", Path(sys.executable), ours.namesrv_addr)]
         try:
-            environment = build._cpp_environment()
-            clients.append(Client("cpp", environment / "bin" / "python", ours.namesrv_addr))
+            clients.append(
+                Client("cpp", build.cpp_environment() / "bin" / "python", ours.namesrv_addr)
+            )
         except UnavailableError as missing:
             print(f"SKIPPED: the C++ client: {missing}")
         try:
-            theirs = kafka.Kafka().start()
-            theirs.create_topic(TOPIC, QUEUES)
-            clients.append(Client("aiokafka", aiokafka_python(), theirs.address))
+            servers.kafka = Kafka().start()
+            servers.kafka.create_topic(TOPIC, QUEUES)
+            clients.append(Client("aiokafka", aiokafka_python(), servers.kafka.address))
         except UnavailableError as missing:
             print(f"SKIPPED: aiokafka and Kafka: {missing}")
+        try:
+            servers.proxy = Proxy(ours.namesrv_addr).start()
+            clients.append(
+                Client("grpc", build.grpc_environment() / "bin" / "python", servers.proxy.address)
+            )
+        except UnavailableError as missing:
+            print(f"SKIPPED: the gRPC client and RocketMQ's proxy: {missing}")
         try:
             print("| client | sends or messages | /s | CPU us |\n|---|---|---|---|", flush=True)
             for action in chosen.actions:
                 for client in clients:
                     if (client.name, action) in NOT_OFFERED:
                         continue
-                    stop_or_go_on(ours, theirs, is_ours=client.name != "aiokafka")
-                    if action == "consumed" and client.name != "cpp":  # it reads what ours sent
-                        run(client, "batched", FILL_S)
+                    servers.run_for(client.name)
+                    if action == "consumed" and client.name in ("epochmq", "aiokafka"):
+                        run(
+                            client, "batched", FILL_S, ours.namesrv_addr
+                        )  # the others read what ours sent
                     try:
-                        found = [run(client, action, chosen.seconds) for _ in range(chosen.runs)]
+                        found = [
+                            run(client, action, chosen.seconds, ours.namesrv_addr)
+                            for _ in range(chosen.runs)
+                        ]
                     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
                         print(f"| {client.name} | {action} | failed: {error.stderr!r:.300} | |")
                         continue
                     rate, cpu_us = (median(each) for each in zip(*found, strict=True))
                     print(f"| {client.name} | {action} | {rate:,.0f} | {cpu_us:.1f} |", flush=True)
         finally:
-            if theirs is not None:
-                os.kill(theirs.process.pid, signal.SIGCONT)
-                theirs.stop()
-            peers.resume(ours)
+            servers.stop()
 
 
 if __name__ == "__main__":

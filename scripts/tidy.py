@@ -29,6 +29,7 @@ from tidy_tables import (
     OUTSIDERS,
     PAGES,
     PROCESSES,
+    PROTOC,
     RETIRED,
     ROOT_MODULES,
     RULES,
@@ -192,11 +193,15 @@ def check_names(tree: Tree) -> None:
             seen.add((name, line))
             if banned(name, DANGEROUS):
                 tree.report(module.path, line, "danger", f"{name} is banned in the product")
-            elif banned(name, PROCESSES) and module.package != "admin":
+            elif banned(name, PROCESSES) and not may_start_processes(module):
                 tree.report(module.path, line, "danger", f"{name}: processes start in admin only")
             elif not outside and (banned(name, IMPURE - own) or is_random(name)):
                 tree.report(module.path, line, "impure", f"{name} belongs to runtime")
         check_shell(tree, module)
+
+
+def may_start_processes(module: Module) -> bool:
+    return module.package == "admin" or module.path.endswith(f"/{PACKAGE}/{PROTOC}")
 
 
 def check_shell(tree: Tree, module: Module) -> None:

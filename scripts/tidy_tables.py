@@ -134,6 +134,9 @@ DANGEROUS = {
     "shelve",
     "pty",
 }
+# Servers and clients start no processes; the command line does. One reader does too: protoc, which
+# parses a stranger's schema in C++, may crash or not end, and must not take Spark's worker with it.
+PROTOC = "spark/protobuf_source.py"
 PROCESSES = {"subprocess", "asyncio.create_subprocess_exec", "os.fork", "os.posix_spawn"}
 
 # Words that named things of the product once: docs/GLOSSARY.md has them too.
