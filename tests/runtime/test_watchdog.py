@@ -1,30 +1,90 @@
 import asyncio
 import logging
+import selectors
 import time
+from types import FrameType
 
 import pytest
 
 from epochmq.runtime import watchdog
-from epochmq.runtime.watchdog import BEAT_MS, Watchdog, describe_frame, loop_figures, watch_loop
+from epochmq.runtime.watchdog import (
+    BEAT_MS,
+    Watchdog,
+    describe_frame,
+    in_callback,
+    loop_figures,
+    watch_loop,
+)
 
 
-def hold_the_loop(seconds: float) -> None:
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        pass
+class Looks:
+    """The looks of a watchdog's thread: each tells the waiting loop that it began."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun = 0
+        monkeypatch.setattr(watchdog, "in_callback", self._in_callback)
+        monkeypatch.setattr(watchdog, "LOOK_MS", 10)
+
+    def _in_callback(self, frame: FrameType) -> bool:
+        self.begun += 1
+        return in_callback(frame)
+
+    def hold_the_loop(self, seconds: float) -> None:
+        """Compute for `seconds`, and until the thread has noted this function."""
+        noted = self.begun + 2  # the second look begins when the first is noted
+        end = time.thread_time() + seconds
+        while time.thread_time() < end or self.begun < noted:
+            pass
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    return Looks(monkeypatch)
 
 
 async def test_a_slow_turn_is_counted_and_reported_with_what_ran(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, looks: Looks
 ) -> None:
     with caplog.at_level(logging.WARNING), watch_loop() as watched:
         await asyncio.sleep(2 * BEAT_MS / 1000)
-        hold_the_loop(0.3)
+        looks.hold_the_loop(0.3)
         await asyncio.sleep(2 * BEAT_MS / 1000)
         assert watched.longest_ms > 200
         assert watched.counts[200] >= 1
         assert loop_figures()["epochmqLoopTurnMaxMs"] == str(watched.longest_ms)
     assert "hold_the_loop" in caplog.text
+
+
+class SlowSelector(selectors.SelectSelector):
+    """Returns late after a callback that asked for it, when the thread has looked at it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks: Looks | None = None
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        looks, self.looks = self.looks, None
+        if looks is not None:
+            looks.hold_the_loop(0)
+        return super().select(timeout)
+
+
+def test_the_loop_itself_is_not_reported_for_the_callback_before_it(
+    caplog: pytest.LogCaptureFixture, looks: Looks
+) -> None:
+    selector = SlowSelector()
+
+    async def run() -> None:
+        with watch_loop():
+            await asyncio.sleep(2 * BEAT_MS / 1000)
+            looks.hold_the_loop(0.3)
+            selector.looks = looks
+            await asyncio.sleep(2 * BEAT_MS / 1000)
+
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        runner.run(run())
+    assert "in hold_the_loop" in caplog.text
+    assert "select" not in caplog.text
 
 
 async def test_waiting_is_no_slow_turn(monkeypatch: pytest.MonkeyPatch) -> None:

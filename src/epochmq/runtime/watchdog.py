@@ -125,13 +125,16 @@ class Watchdog:
     # In a thread of its own --------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Note which function the loop runs while a turn is slow."""
+        """Note which function the loop runs while a turn is slow.
+
+        The loop's own code after a slow callback does not replace the callback.
+        """
         while not self._ended.wait(LOOK_MS / 1000):
             late_ms = (self._clock_ns() - self._due_ns) // _NS
             if late_ms < SLOW_TURN_MS:
                 continue
             frame = sys._current_frames().get(self._thread_id)
-            if frame is not None:
+            if frame is not None and (in_callback(frame) or not self._seen_in):
                 self._seen_in = describe_frame(frame)
             if late_ms >= STUCK_MS and self._stuck_reported_ns != self._due_ns:
                 self._stuck_reported_ns = self._due_ns
@@ -164,6 +167,16 @@ class _Schedstat:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def in_callback(frame: FrameType) -> bool:
+    """Return whether this stack of an event loop's thread runs a callback of the loop."""
+    at: FrameType | None = frame
+    while at is not None:
+        if at.f_code is asyncio.Handle._run.__code__:
+            return True
+        at = at.f_back
+    return False
 
 
 def describe_frame(frame: FrameType) -> str:
