@@ -25,10 +25,12 @@ _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"
 class Faults:
     """Draws a fault for `share` of the requests, the same ones for each seed.
 
-    The answer to the first PUT of each path that contains `unanswered` is lost in any case.
+    The answer to the first PUT (or `method`) of each path that contains `unanswered` is lost in any
+    case.
     """
 
-    def __init__(self, seed: int, share: float, unanswered: str) -> None:
+    def __init__(self, seed: int, share: float, unanswered: str, method: str = "PUT") -> None:
+        self._method = method
         self._rng = Random(seed)
         self._share = share
         self._unanswered = unanswered
@@ -37,7 +39,7 @@ class Faults:
 
     def draw(self, command: str, path: str) -> str | None:
         with self._lock:
-            if command == "PUT" and self._unanswered and self._unanswered in path:
+            if command == self._method and self._unanswered and self._unanswered in path:
                 if path not in self._put:
                     self._put.add(path)
                     return UNANSWERED
@@ -111,8 +113,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--share", type=float, default=0.1)
     parser.add_argument("--unanswered", default="")
+    parser.add_argument("--method", default="PUT")
     given = parser.parse_args()
-    made = handler(given.target, Faults(given.seed, given.share, given.unanswered))
+    faults = Faults(given.seed, given.share, given.unanswered, given.method)
+    made = handler(given.target, faults)
     ThreadingHTTPServer(("127.0.0.1", given.port), made).serve_forever()
 
 

@@ -7,7 +7,7 @@ import deltalake
 import pytest
 from tests.tables.made import APP, SCHEMA, files_of, offsets
 
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import NotFound, UsageError
 from epochmq.tables.archive_table import DataFile
 from epochmq.tables.delta import DeltaArchive, statistics, storage_options
 from epochmq.tables.opening import open_table
@@ -36,7 +36,7 @@ def test_a_table_that_others_wrote_is_refused(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path), pa.table({"a": [1]}))
     with pytest.raises(UsageError, match="a Delta table that no archive wrote last"):
         DeltaArchive(str(tmp_path))
-    with pytest.raises(UsageError, match="there is no Delta table at"):
+    with pytest.raises(NotFound, match="there is no Delta table at"):
         DeltaArchive(str(tmp_path / "none"))
 
 

@@ -6,13 +6,8 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from tests.tables.made import APP, SCHEMA, files_of, offsets
 
-from epochmq.base.errors import UsageError
-from epochmq.tables.iceberg import (
-    IcebergArchive,
-    check_name,
-    io_properties,
-    open_catalog,
-)
+from epochmq.base.errors import NotFound, UsageError
+from epochmq.tables.iceberg import IcebergArchive
 from epochmq.tables.opening import open_table
 
 
@@ -46,7 +41,7 @@ def test_two_tables_of_one_warehouse(tmp_path: Path) -> None:
     for name in ("a.one", "a.two"):
         open_table(str(tmp_path), "iceberg", schema=SCHEMA, app=name, name=name).claim(name, {})
     assert open_table(str(tmp_path), name="a.two").last_batch("a.two") == (0, {})
-    with pytest.raises(UsageError, match=r"there is no Iceberg table a\.three"):
+    with pytest.raises(NotFound, match=r"there is no Iceberg table a\.three"):
         open_table(str(tmp_path), name="a.three")
 
 
@@ -56,24 +51,3 @@ def test_a_table_of_others_is_refused(tmp_path: Path) -> None:
     catalog.create_table("archive.messages", schema=SCHEMA)
     with pytest.raises(UsageError, match="belongs to 'somebody else'"):
         IcebergArchive(str(tmp_path)).last_batch(APP)
-
-
-@pytest.mark.parametrize("name", ["flights", "a.", ".b", "a.b;c", "a.b c"])
-def test_bad_names(name: str) -> None:
-    with pytest.raises(UsageError, match="is not a name of an Iceberg table"):
-        check_name(name)
-
-
-def test_catalogs_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no Iceberg catalog at"):
-        open_catalog(str(tmp_path), None, create=False)
-    with pytest.raises(UsageError, match="needs --catalog"):
-        open_catalog("s3://bucket/lake", None, create=True)
-
-
-def test_the_environment_tells_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert io_properties("/a") == {}
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    monkeypatch.setenv("AWS_REGION", "eu")
-    found = io_properties("s3://a")
-    assert (found["s3.endpoint"], found["s3.region"]) == ("http://127.0.0.1:1", "eu")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import NotFound, UsageError
 from epochmq.tables.archive_table import TableConflict
 from epochmq.tables.keyed_table import FORMATS, KeyedTable, open_keyed
 
@@ -56,7 +56,7 @@ def test_two_writers_are_told_and_a_repeat_makes_no_difference(tmp_path: Path, f
 
 def test_places_that_cannot_be_used(tmp_path: Path) -> None:
     for format in FORMATS:
-        with pytest.raises(UsageError, match=r"there is no (Delta|Iceberg)"):
+        with pytest.raises(NotFound, match=r"there is no (Delta|Iceberg)"):
             open_keyed(str(tmp_path / "none"), format)
     with pytest.raises(UsageError, match="is not a format of tables by key"):
         open_keyed(str(tmp_path), "parquet")

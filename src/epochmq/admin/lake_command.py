@@ -42,7 +42,9 @@ from epochmq.runtime.server_log_options import LEVELS
     show_default=True,
     help="Topics that are written at the same time.",
 )
-@click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in each table]")
+@click.option(
+    "--catalog", metavar="NAME|URL", help="Iceberg: catalog.  [default: SQLite in each table]"
+)
 @click.option("--once", is_flag=True, help="Write the messages that exist now, and exit.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 @click.option("--log-file", metavar="FILE", help="Log file, in addition to stderr.")

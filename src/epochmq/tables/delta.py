@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import NotFound, UsageError
 from epochmq.base.needs import need
 from epochmq.tables.archive_table import (
     PARTITION_COLUMNS,
@@ -77,7 +77,7 @@ class DeltaArchive(MarkedTable):
             if self.is_at(self.storage):
                 return self._lib.DeltaTable(self.root, storage_options=self._options)
             if schema is None:
-                raise UsageError(f"there is no Delta table at {self.root}")
+                raise NotFound(f"there is no Delta table at {self.root}")
             try:
                 return self._lib.DeltaTable.create(
                     self.root,

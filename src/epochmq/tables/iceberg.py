@@ -1,16 +1,14 @@
 """Iceberg tables by pyiceberg: a snapshot contains the files, and the mark in its summary.
 
-The catalog is an SQLite file in the warehouse unless another one is given. The transaction is a
-single UPDATE of the metadata location in the catalog.
+The transaction is a single change of the metadata location in the catalog.
 """
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from epochmq.base.errors import EnvironmentFault, EpochError, UsageError
+from epochmq.base.errors import EnvironmentFault, EpochError, NotFound, UsageError
 from epochmq.base.needs import need
 from epochmq.tables.archive_table import (
     PARTITION_COLUMNS,
@@ -23,13 +21,13 @@ from epochmq.tables.archive_table import (
     new_columns,
 )
 from epochmq.tables.digests import TableDigests
+from epochmq.tables.iceberg_catalog import CATALOG_FILE, IcebergCatalog, check_name
 from epochmq.tables.marked_table import MarkedTable
 from epochmq.tables.parquet import remove_unused
-from epochmq.tables.storage import Storage, clear_errors, is_local, normal
+from epochmq.tables.storage import Storage, clear_errors, normal
 
 KEY = "epochmq.mark"
 OWNER = "epochmq.app"
-CATALOG_FILE = "catalog.db"
 DATA, METADATA = "data", "metadata"
 """The directories of a table below its location."""
 DEFAULT_NAME = "archive.messages"
@@ -61,7 +59,7 @@ class IcebergArchive(MarkedTable):
         self.name = check_name(name)
         super().__init__()
         with clear_errors(self.warehouse):
-            self._catalog = open_catalog(self.warehouse, catalog, create=schema is not None)
+            self._catalog = IcebergCatalog(self.warehouse, catalog, create=schema is not None)
             self._table = self._open(schema, app)
         location = _plain(self._table.location())
         self.root = f"{location}/{DATA}"
@@ -79,23 +77,19 @@ class IcebergArchive(MarkedTable):
         return storage.exists(CATALOG_FILE)
 
     def _open(self, schema: Any, app: str) -> Any:
-        missing = need("pyiceberg.exceptions", "lake")
-        try:
-            return self._catalog.load_table(self.name)
-        except (missing.NoSuchTableError, missing.NoSuchNamespaceError):
-            if schema is None:
-                raise UsageError(
-                    f"there is no Iceberg table {self.name} in {self.warehouse}"
-                ) from None
-        self._catalog.create_namespace_if_not_exists(self.name.rpartition(".")[0])
+        found = self._catalog.load(self.name)
+        if found is not None:
+            return found
+        if schema is None:
+            raise NotFound(f"there is no Iceberg table {self.name} in {self.warehouse}")
         # One transaction: an existing table always has partitions and an owner.
-        with self._catalog.create_table_transaction(self.name, schema=schema) as change:
+        with self._catalog.creating(self.name, schema) as change:
             with change.update_spec() as spec:
                 for column in PARTITION_COLUMNS:
                     spec.add_identity(column)
             # A retry after a conflict would bypass the check for commits of other runs.
             change.set_properties({OWNER: app, **NO_RETRIES})
-        return self._catalog.load_table(self.name)
+        return self._catalog.load(self.name)
 
     def _find_mark(self) -> TransactionMark | None:
         for summary in self._summaries():
@@ -126,7 +120,7 @@ class IcebergArchive(MarkedTable):
 
         The catalog detects later commits when we commit.
         """
-        self._table.refresh()
+        self._catalog.refresh(self._table)
         check_mark(self._find_mark(), self._mark, self.root)
 
     def _write(self, mark: TransactionMark, files: Sequence[DataFile]) -> None:
@@ -142,7 +136,11 @@ class IcebergArchive(MarkedTable):
     def _commit(self, change: Any) -> None:
         failed = need("pyiceberg.exceptions", "lake").CommitFailedException
         try:
-            with clear_errors(self.root), self._table.transaction() as transaction:
+            with (
+                clear_errors(self.root),
+                self._catalog.errors(),
+                self._table.transaction() as transaction,
+            ):
                 self._name_columns(transaction)
                 change(transaction)
         except failed as error:
@@ -150,7 +148,7 @@ class IcebergArchive(MarkedTable):
                 f"another archive writes to {self.name} in {self.warehouse}; this run stops"
                 f" ({error})"
             ) from error
-        self._table.refresh()
+        self._catalog.refresh(self._table)
         self._add_digests()
 
     def _add_digests(self) -> None:
@@ -200,7 +198,7 @@ class IcebergArchive(MarkedTable):
         return DataFile(path, file.record_count, file.file_size_in_bytes, str(topic), day)
 
     def files(self) -> list[str]:
-        self._table.refresh()
+        self._catalog.refresh(self._table)
         return sorted(_plain(entry.file_path) for _, entry in self._current())
 
     def schema(self) -> Any:
@@ -212,14 +210,14 @@ class IcebergArchive(MarkedTable):
         fresh = new_columns(self.schema(), schema, self.root)
         if fresh:
             pa = need("pyarrow", "spark")
-            with self._table.update_schema() as update:
+            with self._catalog.errors(), self._table.update_schema() as update:
                 update.union_by_name(pa.schema(fresh))
-            self._table.refresh()
+            self._catalog.refresh(self._table)
             self._add_digests()
         return [each.name for each in fresh]
 
     def data_files(self) -> list[DataFile]:
-        self._table.refresh()
+        self._catalog.refresh(self._table)
         files = sorted((ours for ours, _ in self._current()), key=lambda each: each.path)
         return self._digests.added_to(files)
 
@@ -248,11 +246,11 @@ class IcebergArchive(MarkedTable):
 
     def vacuum(self, older_than_hours: float) -> int:
         """Expire snapshots of that age, then delete unused files; files of kept snapshots stay."""
-        self._table.refresh()
-        with clear_errors(self.root):
+        self._catalog.refresh(self._table)
+        with clear_errors(self.root), self._catalog.errors():
             before = datetime.now(UTC) - timedelta(hours=older_than_hours)
             self._table.maintenance.expire_snapshots().older_than(before).commit()
-        self._table.refresh()
+        self._catalog.refresh(self._table)
         named = self._table.inspect.all_files().column("file_path").to_pylist()
         used = {_plain(each).removeprefix(self.root).lstrip("/") for each in named}
         removed = remove_unused(self.storage, used, older_than_hours)
@@ -267,52 +265,3 @@ def _marked(mark: TransactionMark) -> dict[str, str]:
 
 def _plain(uri: str) -> str:
     return uri.removeprefix("file://")
-
-
-def check_name(name: str) -> str:
-    """Return `name`; raises `UsageError` unless it has the form "namespace.table"."""
-    parts = name.split(".")
-    if len(parts) < 2 or not all(part.replace("_", "a").isalnum() for part in parts):
-        raise UsageError(f"'{name}' is not a name of an Iceberg table: write namespace.table")
-    return name
-
-
-def open_catalog(warehouse: str, catalog: str | None, *, create: bool) -> Any:
-    """Open the catalog; raises `UsageError` where there is none and none can be created."""
-    properties = io_properties(warehouse)
-    if catalog and catalog.startswith(("http://", "https://")):
-        return need("pyiceberg.catalog", "lake").load_catalog(
-            "epochmq", type="rest", uri=catalog, warehouse=warehouse, **properties
-        )
-    if catalog is None:
-        if not is_local(warehouse):
-            raise UsageError(
-                f"an Iceberg table in {warehouse} needs --catalog: a database"
-                " (sqlite:////path/catalog.db, postgresql+psycopg2://...) or a REST catalog"
-            )
-        path = os.path.join(warehouse, CATALOG_FILE)
-        if not create and not os.path.exists(path):
-            raise UsageError(f"there is no Iceberg catalog at {path}")
-        os.makedirs(warehouse, exist_ok=True)
-        catalog = f"sqlite:///{path}"
-    where = warehouse if not is_local(warehouse) else f"file://{warehouse}"
-    return need("pyiceberg.catalog.sql", "lake").SqlCatalog(
-        "epochmq", uri=catalog, warehouse=where, **properties
-    )
-
-
-def io_properties(warehouse: str) -> dict[str, str]:
-    """Return pyiceberg's properties for an object store, from the environment."""
-    if is_local(warehouse):
-        return {}
-    wanted = {
-        "s3.endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
-        "s3.access-key-id": ("AWS_ACCESS_KEY_ID",),
-        "s3.secret-access-key": ("AWS_SECRET_ACCESS_KEY",),
-        "s3.session-token": ("AWS_SESSION_TOKEN",),
-        "s3.region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
-    }
-    found = {
-        name: next(filter(None, map(os.environ.get, keys)), "") for name, keys in wanted.items()
-    }
-    return {name: value for name, value in found.items() if value}

@@ -9,17 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import NotFound, UsageError
 from epochmq.base.needs import need
 from epochmq.tables.archive_table import TableConflict
 from epochmq.tables.delta import DeltaArchive, storage_options
-from epochmq.tables.iceberg import (
-    DEFAULT_NAME,
-    NO_RETRIES,
-    IcebergArchive,
-    check_name,
-    open_catalog,
-)
+from epochmq.tables.iceberg import DEFAULT_NAME, NO_RETRIES, IcebergArchive
+from epochmq.tables.iceberg_catalog import IcebergCatalog, check_name
 from epochmq.tables.opening import only_ours
 from epochmq.tables.storage import Storage, clear_errors, normal
 
@@ -82,7 +77,7 @@ class DeltaKeyed(KeyedTable):
             if DeltaArchive.is_at(storage):
                 self._table = self._lib.DeltaTable(self.root, storage_options=options)
             elif schema is None:
-                raise UsageError(f"there is no Delta table at {self.root}")
+                raise NotFound(f"there is no Delta table at {self.root}")
             elif not storage.is_empty() and not only_ours(storage):
                 raise UsageError(f"{self.root} holds other files and no table: name an empty place")
             else:
@@ -137,17 +132,17 @@ class IcebergKeyed(KeyedTable):
         self._errors = need("pyiceberg.exceptions", "lake")
         self.root, self._name = normal(uri), check_name(name)
         with clear_errors(self.root):
-            self._catalog = open_catalog(self.root, catalog, create=schema is not None)
-            try:
-                self._table = self._catalog.load_table(self._name)
-            except (self._errors.NoSuchTableError, self._errors.NoSuchNamespaceError):
+            self._catalog = IcebergCatalog(self.root, catalog, create=schema is not None)
+            self._table = self._catalog.load(self._name)
+            if self._table is None:
                 if schema is None:
-                    raise UsageError(f"there is no Iceberg table {name} in {self.root}") from None
-                self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
-                self._table = self._catalog.create_table(self._name, schema=schema)
+                    raise NotFound(f"there is no Iceberg table {name} in {self.root}")
+                with self._catalog.creating(self._name, schema):
+                    pass  # without properties of its own
+                self._table = self._catalog.load(self._name)
 
     def state(self) -> str | None:
-        self._table.refresh()
+        self._catalog.refresh(self._table)
         for summary in self._summaries():
             if STATE in summary:
                 return summary[STATE]
@@ -172,14 +167,18 @@ class IcebergKeyed(KeyedTable):
         replaced = [key for key in winners.column(KEY).to_pylist() if key in known]
         properties = {STATE: state}
         failed = (self._errors.CommitFailedException, self._errors.ValidationException)
-        with _conflicts(self.root, *failed), clear_errors(self.root):
+        with (
+            _conflicts(self.root, *failed),
+            clear_errors(self.root),
+            self._catalog.errors(),
+        ):
             self._forbid_retries()
             if replaced:
                 gone = expressions.In(KEY, replaced)
                 self._table.overwrite(winners, gone, snapshot_properties=properties)
             else:
                 self._table.append(winners, snapshot_properties=properties)
-            self._table.refresh()
+            self._catalog.refresh(self._table)
 
     def _forbid_retries(self) -> None:
         """Make a commit fail if the table has changed since it was read.
@@ -197,7 +196,7 @@ class IcebergKeyed(KeyedTable):
         return dict(zip(names, versions, strict=True))
 
     def scan(self, columns: list[str] | None = None) -> Any:
-        self._table.refresh()
+        self._catalog.refresh(self._table)
         return self._table.scan(selected_fields=tuple(columns or ("*",))).to_arrow()
 
 

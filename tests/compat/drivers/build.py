@@ -54,6 +54,15 @@ def mqadmin_classes() -> tuple[Path, Path]:
     return _java_classes("mqadmin", VERSION, jars), jars
 
 
+ICEBERG = "1.9.2"
+
+
+def rest_catalog_classes() -> tuple[Path, Path]:
+    """The class directory of the server of a REST catalog and the jars it needs."""
+    jars = maven_jars("iceberg", ICEBERG, "iceberg")
+    return _java_classes("iceberg", ICEBERG, jars), jars
+
+
 def go_driver() -> Driver:
     """Apache's Go client."""
     source = _HERE / "go"

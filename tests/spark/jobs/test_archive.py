@@ -387,8 +387,10 @@ def test_a_stream_goes_on_until_it_is_asked_to_stop(options: ArchiveOptions) -> 
     assert content(options.table) == once(made.ids)
 
 
-def test_a_dry_run_touches_nothing(tmp_path: Path) -> None:
-    options = ArchiveOptions("", ("T",), str(tmp_path / "table"), max_rows=4)
+@pytest.mark.parametrize("catalog", [None, "sqlite:///{}/catalog.db"])
+def test_a_dry_run_touches_nothing(tmp_path: Path, catalog: str | None) -> None:
+    uri = catalog and catalog.format(tmp_path)
+    options = ArchiveOptions("", ("T",), str(tmp_path / "table"), max_rows=4, catalog=uri)
     report = rehearse(options, FakeCluster(topic(count=5)))
     assert (report.status, report.rows, report.details["batches"]) == ("dry-run", 10, 3)
     assert report.rate == 0

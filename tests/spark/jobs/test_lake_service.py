@@ -16,8 +16,9 @@ from tests.spark.jobs.lake import (
     content,
     topic,
 )
+from tests.tables.made import SCHEMA
 
-from epochmq.base.errors import NotReachable
+from epochmq.base.errors import NotFound, NotReachable
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.jobs.lake_service import (
     GROUP,
@@ -28,6 +29,7 @@ from epochmq.spark.jobs.lake_service import (
     pause_s,
     wanted_tables,
 )
+from epochmq.tables.opening import open_table
 
 
 class Brokers(FakeCluster):
@@ -83,6 +85,30 @@ def test_every_message_once_through_compactions_and_restarts(tmp_path: Path, for
     for made in (one, two):
         assert content(str(tmp_path / made.name)) == Counter(dict.fromkeys(made.ids, 1))
     assert set(brokers.committed.values()) == {36, 18}, "tools see how far the tables are"
+
+
+def test_topics_share_a_catalog(tmp_path: Path) -> None:
+    """Each has a table of its own; the one of an older version keeps its name."""
+    one, two = topic("day-one"), topic("two%")
+    catalog = f"sqlite:///{tmp_path}/catalog.db"
+    place = f"{tmp_path}/lake"
+    old = open_table(
+        f"{place}/day-one", "iceberg", schema=SCHEMA, app="lake:day-one", catalog=catalog
+    )
+    old.claim("lake:day-one", {})
+    brokers = Brokers(one, two, format="iceberg")
+    for _ in range(2):
+        one.add(4)
+        two.add(2)
+        lake = LakeService(LakeOptions("", place, catalog=catalog), brokers, FakeRunner(brokers))
+        assert lake.write_all(NeverAsked()) > 0
+        lake.close()
+    old = open_table(f"{place}/day-one", catalog=catalog)
+    assert sum(each.rows for each in old.data_files()) == len(one.ids)
+    new = open_table(f"{place}/two.25", name="lake.two_", catalog=catalog)
+    assert sum(each.rows for each in new.data_files()) == len(two.ids)
+    with pytest.raises(NotFound):
+        open_table(place, name="lake.day-one", catalog=catalog)
 
 
 @pytest.mark.parametrize("format", FORMATS)

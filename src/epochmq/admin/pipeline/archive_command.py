@@ -120,7 +120,9 @@ from epochmq.spark.typed import NOT_TYPED, Typing, read_schema, typing_by_regist
 @click.option(
     "--name", default="archive.messages", show_default=True, help="Iceberg: name of the table."
 )
-@click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in --table]")
+@click.option(
+    "--catalog", metavar="NAME|URL", help="Iceberg: catalog.  [default: SQLite in --table]"
+)
 @click.option("--checkpoint", metavar="DIR", help="Directory of the lock.  [default: in --table]")
 @click.option(
     "--failover-timeout",

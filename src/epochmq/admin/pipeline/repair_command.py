@@ -34,7 +34,7 @@ from epochmq.admin.shared.output import output_option
 @click.option(
     "--name", default="archive.messages", show_default=True, help="Iceberg: name of the table."
 )
-@click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in TABLE]")
+@click.option("--catalog", metavar="NAME|URL", help="Iceberg: catalog.  [default: SQLite in TABLE]")
 @click.option("--dry-run", is_flag=True, help="List the damaged files, and change nothing.")
 @click.option(
     "--report",

@@ -47,7 +47,9 @@ from epochmq.admin.shared.output import output_option
 @click.option(
     "--name", default="archive.messages", show_default=True, help="Iceberg: name of the table."
 )
-@click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in --table]")
+@click.option(
+    "--catalog", metavar="NAME|URL", help="Iceberg: catalog.  [default: SQLite in --table]"
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @click.option(
     "--report",

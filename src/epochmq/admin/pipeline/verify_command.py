@@ -28,7 +28,7 @@ from epochmq.base.errors import UsageError
 @click.option(
     "--name", default="archive.messages", show_default=True, help="Iceberg: name of the table."
 )
-@click.option("--catalog", metavar="URI", help="Iceberg: catalog.  [default: SQLite in TABLE]")
+@click.option("--catalog", metavar="NAME|URL", help="Iceberg: catalog.  [default: SQLite in TABLE]")
 @job_options_without_spark
 @click.pass_context
 def command(

@@ -9,14 +9,14 @@ commits. After a crash at any point, the next run continues from the table's las
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from epochmq.base.errors import NotReachable, Refused, UsageError
+from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
 from epochmq.model.names import check_topic
 from epochmq.model.topic import MessageQueue
 from epochmq.runtime.tls import OutgoingTls
@@ -223,7 +223,7 @@ def rehearse(options: ArchiveOptions, cluster: Any) -> JobReport:
     report = JobReport("archive")
     bounds = cluster.bounds_of(list(options.topics), master=True)
     found = None
-    if options.catalog or format_at(options.table):
+    with suppress(NotFound):  # a table that the run would create
         table = open_table(
             options.table, options.format, name=options.name, catalog=options.catalog
         )

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from epochmq.base.errors import EpochError
+from epochmq.base.errors import EpochError, NotFound, UsageError
 from epochmq.model.topic import TABLE_ATTRIBUTE
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.jobs.archive import Archive, ArchiveOptions, check, locked, wait
@@ -23,11 +23,15 @@ from epochmq.spark.jobs.framework import JobStop
 from epochmq.spark.jobs.job_report import no_progress
 from epochmq.spark.jobs.job_status import JobReports, job_reports
 from epochmq.tables.archive_table import ESCAPED
+from epochmq.tables.iceberg import DEFAULT_NAME
+from epochmq.tables.opening import open_table
 
 log = logging.getLogger(__name__)
 
 GROUP = "EPOCHMQ_LAKE"
 """The consumer group whose offsets show how far the tables are."""
+NAMESPACE = "lake"
+"""The namespace of the tables in a catalog that all topics share."""
 RETRY_S = (5.0, 15.0, 60.0, 300.0)
 """Pauses after errors of one topic, in a row."""
 VACUUM_EVERY_S = 3_600.0
@@ -49,7 +53,7 @@ class LakeOptions:
     threads: int = 4
     """How many topics are written at a time."""
     catalog: str | None = None
-    """Of Iceberg tables; by default SQLite beside each table."""
+    """Of Iceberg tables: they are `lake.TOPIC` there. By default SQLite beside each table."""
     keep_days: int = 0
     """Rows that were stored more than so many days ago are removed; 0 keeps all."""
     failover_timeout_ms: int = 60_000
@@ -70,6 +74,7 @@ class LakeOptions:
             keep_days=self.keep_days,
             failover_timeout_ms=self.failover_timeout_ms,
             catalog=self.catalog if format == "iceberg" else None,
+            name=table_name(topic) if self.catalog else DEFAULT_NAME,
             tls=self.tls,
         )
 
@@ -104,6 +109,13 @@ def wanted_tables(attributes: Mapping[str, Mapping[str, str]]) -> dict[str, str]
         for topic, values in sorted(attributes.items())
         if values.get(TABLE_ATTRIBUTE)
     }
+
+
+def table_name(topic: str) -> str:
+    """Return the name of a topic's table in a catalog that all topics share."""
+    for char in ESCAPED:
+        topic = topic.replace(char, "_")
+    return f"{NAMESPACE}.{topic}"
 
 
 def pause_s(failures: int) -> float:
@@ -219,6 +231,8 @@ class LakeService:
     def _opened(self, table: KeptTopic) -> Archive:
         options = self._options.of_topic(table.topic, table.format)
         check(options)
+        if options.catalog and _owns(options, DEFAULT_NAME):
+            options = replace(options, name=DEFAULT_NAME)
         archive = Archive(options, self._cluster, no_progress, lambda _step: None)
         table.locks.enter_context(locked(options))
         archive.open()
@@ -249,6 +263,17 @@ class LakeService:
                 "topic %(topic)s: %(files)d files that a compaction replaced are deleted",
                 {"topic": table.topic, "files": gone},
             )
+
+
+def _owns(options: ArchiveOptions, name: str) -> bool:
+    """Return whether a topic has the table `name`, as one topic of a shared catalog had before
+    each had a name of its own.
+    """
+    try:
+        table = open_table(options.table, "iceberg", name=name, catalog=options.catalog)
+    except (NotFound, UsageError):
+        return False
+    return table.mark is not None and table.mark.app == options.owner
 
 
 def _job(topic: str) -> str:
