@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tidy_private import check_private
 from tidy_tables import (
     CITED,
     CITED_EXAMPLES,
@@ -444,6 +445,7 @@ CHECKS: tuple[Callable[[Tree], None], ...] = (
     check_words,
     check_splats,
     check_late_binding,
+    check_private,
     check_unique,
     check_citations,
 )

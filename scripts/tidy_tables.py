@@ -182,6 +182,9 @@ RULES = {
     " it in as a value or a port.",
     "cycle": "Modules that import each other cannot be understood or started apart. Move what both"
     " need into a third one below them.",
+    "private": "A test that uses a private attribute of another package breaks when that package is"
+    " changed, and its engineer does not know why. Use what is public, or a helper in the tests of"
+    " the package that owns the attribute.",
     "package-cycle": "Folders that import each other have no order in which they can be read. Move"
     " what both need into a folder below them, or the module that needs both above them.",
     "colour": "Coroutines live only in the files that SHELLS lists, in runtime/, client/aio/ and"

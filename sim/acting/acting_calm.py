@@ -68,7 +68,7 @@ class Calm:
             (history.injector, ("strike", "take_back", "heal")),
         ):
             for verb in verbs:
-                _follow(owner, verb, self._look)
+                _follow(owner, verb, self.look)
         self.world.on_down.append(self._down)
 
     # What happens ----------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class Calm:
         self._blows.append(Blow(Where(host.name, ""), now, now))
         if any(host.name in members for members in self._members.values()):
             self._absent.add(host.name)
-        self._look()
+        self.look()
 
     def _found(self) -> Iterator[Where]:
         for way in self.net.troubled:
@@ -101,7 +101,8 @@ class Calm:
             if host.paused or host.slow > 1 or down:
                 yield Where(name, "")
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Note which faults began and ended since the last look."""
         found, now = set(self._found()), self.world.time_us
         for where in sorted(found - self._open.keys()):
             self._open[where] = Blow(where, now)

@@ -303,7 +303,7 @@ class RaftHistory:
             return len(processes) == len(self.names)
         if self.is_changing():
             return False
-        leader = self._leader()
+        leader = self.leader()
         if not self.changes:
             return len(self.bootstrap.voters) > 2 or host.name not in self.bootstrap.voters
         if leader is None or len(processes) < len(self.names):
@@ -386,7 +386,7 @@ class RaftHistory:
             raise Violation("INV-35", "no leader after the heal")
         last = b"last"
         while not self._all_applied(last):
-            leader = self._leader()
+            leader = self.leader()
             if leader is not None:
                 self.world.after(0, "propose", lambda p=leader: p.propose(last), leader.host)
             # Followers learn of the commit by the next heartbeat.
@@ -394,15 +394,16 @@ class RaftHistory:
             if self.world.time_us > deadline:
                 raise Violation("INV-35", "no command goes through after the heal")
 
-    def _leader(self) -> RaftProcess | None:
+    def leader(self) -> RaftProcess | None:
+        """Return the leader of the newest term; None if there is no leader."""
         leaders = [p for p in map(self.process, self.world.hosts) if p and p.raft.is_leader]
         return max(leaders, key=lambda p: p.raft.term) if leaders else None
 
     def _leader_is_there(self) -> bool:
-        return self._leader() is not None
+        return self.leader() is not None
 
     def _all_applied(self, last: bytes) -> bool:
-        leader = self._leader()
+        leader = self.leader()
         if leader is None:
             return False
         there = [self.process(name) for name in leader.raft.members.everyone]

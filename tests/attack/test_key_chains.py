@@ -3,6 +3,7 @@
 import time
 
 from sim.kernel.disk import SimDisk
+from tests.store.store_internals import reader_of
 from tests.store.world import HOST
 
 from epochmq.broker.consume.key_searches import STEP_ITEMS
@@ -23,7 +24,7 @@ def test_a_step_takes_as_long_however_long_the_chain_is() -> None:
     index.add([("T", ("hot",) * 100, n, WALL + 9000) for n in range(ITEMS // 100)])
     small = StoreOptions(commit_log_file_bytes=1 << 20, index_slots=64, index_items=256)
     store = Store.open(SimDisk(), small, HOST, WALL)
-    search = KeySearch(index, store._reader, "T", "hot", 32, WALL + 2000, WALL + 3000)
+    search = KeySearch(index, reader_of(store), "T", "hot", 32, WALL + 2000, WALL + 3000)
     steps, longest = 1, 0.0
     while True:
         begun = time.thread_time()

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.controller.server.controller_internals import connection_to, is_refused, write_to
 from tests.controller.server.test_controller_server import leader_of, options, serving
 from tests.runtime.sinks import until
 
@@ -111,11 +112,10 @@ async def test_a_known_connection_speaks_for_its_own_controller_only(tmp_path: P
         term, own = leader.node.raft.term, leader.options.peers().self_id
         one, two = (each for each in controllers if each is not leader)
         name = two.options.peers().self_id
-        link = one._links[own]
-        await until(lambda: link._peer is not None and not link._peer.session.closed)
-        peer = link._peer
+        await until(lambda: connection_to(one, own) is not None)
+        peer = connection_to(one, own)
         assert peer is not None
-        link.send(encode(Heartbeat(name, own, term, 0, 1, 0)))
+        write_to(one, own, encode(Heartbeat(name, own, term, 0, 1, 0)))
         await until(lambda: peer.session.closed)
         assert leader.node.core.context.leads
         assert not leader.failed.done()
@@ -134,9 +134,7 @@ async def test_a_copied_directory_makes_no_second_controller(tmp_path: Path) -> 
         refused = {"n0": 0, "n2": 0}
         while min(refused.values()) < 2:
             for name, count in refused.items():
-                link = copy._links[name]
-                await until(lambda link=link: link._peer is not None and link._peer.session.closed)
-                link._peer = None
+                await until(lambda name=name: is_refused(copy, name))
                 refused[name] = count + 1
         assert copy.node.raft.term <= term
         await copy.stop()

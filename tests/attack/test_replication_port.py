@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.broker.group.group import InProcess, bodies, put_until_stored, until
+from tests.replication.brokers import unconfirmed_count
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ async def test_while_no_controller_answers_a_stranger_waits_and_members_come_bac
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(struct.pack(">ihhq", 1, 0, 0, 77))
     replication = master.node.replica.replication.node  # type: ignore[union-attr]
-    await until(lambda: len(replication.master._unconfirmed) == 1)
+    await until(lambda: unconfirmed_count(replication.master) == 1)
     assert sorted(replication.master.in_sync.replicas) == sorted(master.node.group_position.members)
     await group.let_in(0)
     assert await reader.read() == b""

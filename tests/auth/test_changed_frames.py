@@ -54,7 +54,7 @@ def test_a_changed_frame_is_stored_only_if_what_was_signed_is_the_same() -> None
         for _ in range(random.choice((1, 1, 1, 2, 5))):
             changed[random.randrange(8, len(changed))] = random.randrange(256)
         client = harness.client()
-        frames = client._reader.feed(bytes(changed))
+        frames = client.reader.feed(bytes(changed))
         try:
             same = all(
                 content_of(decode(each.header, each.binary, bytes(each.body))) == signed

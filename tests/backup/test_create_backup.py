@@ -21,7 +21,7 @@ from epochmq.base.errors import DiskFull, StoreDamaged, UsageError
 from epochmq.client.aio import Admin
 from epochmq.runtime.disk import RealDisk
 from epochmq.testing import MiniCluster
-from epochmq.testing.mini_cluster import CLUSTER, broker_context
+from epochmq.testing.mini_cluster import CLUSTER, broker_context, call_broker
 
 from .backing import TOPIC, back_up, backups, numbers, restore, send
 
@@ -57,7 +57,7 @@ def log_of(files: BackupFiles) -> bytes:
 def broker_log(cluster: MiniCluster) -> bytes:
     """The confirmed log of the broker."""
     node = broker_context(cluster)
-    disk, end = RealDisk(str(cluster._directory / "broker-1")), node.store.pointers.confirmed
+    disk, end = RealDisk(str(cluster.directory / "broker-1")), node.store.pointers.confirmed
     data = b"".join(disk.read_file(f"commitlog/{name}") or b"" for name in disk.list("commitlog"))
     return data[:end]
 
@@ -111,7 +111,7 @@ def test_what_retention_deleted_is_no_part_of_a_later_backup(
     assert len(after.snapshot.pieces) < len(before.pieces) + 1
     kept = numbers(cluster)
     restore(files, tmp_path / "again")
-    with MiniCluster(directory=tmp_path / "again", options=cluster._options) as again:
+    with MiniCluster(directory=tmp_path / "again", options=cluster.options) as again:
         assert numbers(again) == kept
 
 
@@ -135,7 +135,7 @@ def expire_first_files(cluster: MiniCluster, count: int) -> None:
         return store.retention.delete_expired(time.time_ns() // 10**6 + 1000 * 3_600_000)
 
     until = time.monotonic() + 10
-    while cluster._threads["broker-1"].call(expire) != count:  # once the file is synced
+    while call_broker(cluster, expire) != count:  # once the file is synced
         assert time.monotonic() < until
         time.sleep(0.01)
 
@@ -148,7 +148,7 @@ def test_a_backup_of_another_log_is_refused_and_the_old_one_stays(
 ) -> None:
     send(cluster, 0, 50)
     made(cluster, files)
-    options = cluster._options
+    options = cluster.options
     monkeypatch.setattr(backup_source, "RETRY_FOR_S", 0.2)
     monkeypatch.setattr(module, "COMPARED_BYTES", 1000)
     with MiniCluster(directory=tmp_path / "other", options=options) as other:
@@ -167,7 +167,7 @@ def test_a_backup_of_another_log_is_refused_and_the_old_one_stays(
 
 def test_a_damaged_log_is_named_and_not_backed_up(cluster: MiniCluster, files: BackupFiles) -> None:
     send(cluster, 0, 50, 200)
-    path = cluster._directory / "broker-1" / "commitlog" / ("0" * 20)
+    path = cluster.directory / "broker-1" / "commitlog" / ("0" * 20)
     data = bytearray(path.read_bytes())
     at = data.index(b"25...")
     with path.open("r+b") as file:
@@ -215,7 +215,7 @@ def test_a_crash_at_any_write_leaves_the_older_backups_and_the_next_run_goes_on(
 def test_loose_pieces_of_another_log_are_not_used(
     cluster: MiniCluster, files: BackupFiles, tmp_path: Path
 ) -> None:
-    with MiniCluster(directory=tmp_path / "other", options=cluster._options) as other:
+    with MiniCluster(directory=tmp_path / "other", options=cluster.options) as other:
         send(other, 0, 30, 100)
         made(other, files)
     for each in files.ids():

@@ -16,6 +16,7 @@ from epochmq.model.host import pack
 from epochmq.model.message import StoredMessage
 from epochmq.model.record import decode_all
 from epochmq.model.topic import TopicConfig
+from epochmq.store.gate import LOOKS_WHILE_FULL
 from epochmq.store.options import StoreOptions
 from epochmq.store.store import Store
 from epochmq.wire.codes import RequestCode as Code
@@ -116,6 +117,18 @@ class BrokerHarness:
         for call in later:
             call()
 
+    def look_at_disk(self) -> None:
+        """The store looks whether its disk has space, as it does in each interval."""
+        self.clock.step(self.store.options.disk_check_interval_ms)
+        self.store.tick(self.clock.now, self.clock.wall)
+
+    def wait_writable(self) -> None:
+        """Time passes until the store accepts writes again."""
+        for _ in range(LOOKS_WHILE_FULL):
+            if not self.store.writable:
+                self.look_at_disk()
+        assert self.store.writable
+
     def stored(self, topic: str, queue_id: int = 0) -> list[StoredMessage]:
         """All messages of a queue, as a consumer would decode them."""
         messages: list[StoredMessage] = []
@@ -141,24 +154,24 @@ class Client:
             fast_port=fast_port,
         )
         harness.sink.opened(self.session)
-        self._reader = FrameReader()
+        self.reader = FrameReader()
         self._answers = FrameReader()
-        self._opaque = 0
+        self.opaque = 0
 
     def put(self, *commands: Command) -> None:
         """All frames of one read."""
         for command in commands:
             if not command.opaque and not command.is_response:
-                self._opaque += 1
-                command.opaque = self._opaque
+                self.opaque += 1
+                command.opaque = self.opaque
         data = b"".join(map(encode_frame, commands))
-        self.harness.sink.receive(self.session, self._reader.feed(data), self.harness.clock.now)
+        self.harness.sink.receive(self.session, self.reader.feed(data), self.harness.clock.now)
 
     def put_raw(self, data: bytes) -> int:
         """Offer the bytes of a read to the native code first; return how many it took."""
         buffer = memoryview(bytearray(data))
         taken = self.harness.sink.receive_raw(self.session, buffer, 0, len(buffer))
-        rest = self._reader.feed(data[taken:])
+        rest = self.reader.feed(data[taken:])
         self.harness.sink.receive(self.session, rest, self.harness.clock.now)
         return taken
 

@@ -173,7 +173,7 @@ def test_a_member_of_rocketmqs_comes_back_or_is_come_back_to(
     It takes a minute, for so seldom a slave of RocketMQ's copies its master's tables.
     """
     pairs = Pairs(masters, names=(NAME,), namesrv=OURS, root=tmp_path, broker_config=SHORT)
-    pairs.slaves[NAME] = pairs._make_broker(slaves, NAME, 1)
+    pairs.slaves[NAME] = pairs.make_broker(slaves, NAME, 1)
     with pairs:
         master, slave = pairs.masters[NAME], pairs.slaves[NAME]
         admin.create_topic(master.address, TOPIC)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sim.kernel.disk import SimDisk
+from tests.store.store_internals import slots_of
 
 from epochmq.native import library
 from epochmq.native.native_index import KEY_BYTES
@@ -27,7 +28,7 @@ def put(rows: list[tuple[int, int, int]], by_native: bool, stray: int = 0) -> tu
     disk = SimDisk()
     disk.make_dir("index")
     file = IndexFile(disk, "index/1", 16, 24, create=True)
-    slots = file._load()
+    slots = slots_of(file)
     for slot in range(len(slots)):
         slots[slot] = stray
     for low in range(0, len(rows), 7):

@@ -10,6 +10,7 @@ from tests.store.world import HOST, SMALL
 
 from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.replication_effects import SetProposal
+from epochmq.replication.replication_master import MasterCore
 from epochmq.replication.replication_service import AckStatus, ReplicationService
 from epochmq.runtime.blocking import BlockingThread
 from epochmq.runtime.clock import RealClock
@@ -115,3 +116,8 @@ async def until(condition: Callable[[], object], timeout_s: float = 10.0) -> Non
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - many conditions, no event for most
             await asyncio.sleep(0.002)
+
+
+def unconfirmed_count(master: MasterCore) -> int:
+    """How many followers wait until the controllers have said whether they know them."""
+    return len(master._unconfirmed)

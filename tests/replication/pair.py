@@ -111,7 +111,7 @@ class Cable:
         self.master = master
         self.follower = follower
         self.up = False
-        self._effects()  # what earlier roles and links left
+        self.carry_effects()  # what earlier roles and links left
         self.up = True
         master.node.link_accepted(self.link, f"broker {follower.number}", master.now)
         follower.node.dialled(follower.now)
@@ -120,7 +120,7 @@ class Cable:
         """Carry everything both ways until nothing moves, or the follower's log ends at `upto`."""
         moved = True
         while moved and self.up:
-            moved = self._effects()
+            moved = self.carry_effects()
             chunk = self.master.node.next_chunk(self.link, self.master.now) if self.up else None
             if chunk is not None:
                 size = chunk.size
@@ -131,11 +131,12 @@ class Cable:
                 self.follower.node.received(chunk.head + body, self.follower.now, WALL)
                 moved = True
                 if size < chunk.size:
-                    self._effects()
+                    self.carry_effects()
                     self.cut()
         return self
 
-    def _effects(self) -> bool:
+    def carry_effects(self) -> bool:
+        """Deliver what both brokers want done; whether there was anything."""
         moved = False
         for broker, is_master in ((self.master, True), (self.follower, False)):
             for effect in broker.node.pop_effects():

@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from tests.store.store_internals import flip_bit
 
 from .brokers import LiveBroker, until
 
@@ -18,9 +19,7 @@ async def test_a_follower_of_a_damaged_master_backs_off(
     master.write(20)
     whole = master.end
     master.write(20)
-    segment = master.store._log.segments[0]
-    byte = segment.file.read(whole + 90, 1)[0]  # of the body
-    segment.write(whole + 90, bytes([byte ^ 1]))
+    flip_bit(master.store, whole + 90)  # of the body
     try:
         await follower.start()
         await follower.follow(1, master)

@@ -332,14 +332,14 @@ def test_damaged_bytes_do_not_spread() -> None:
     a.write(10)
     b.follow(1)
     cable = Cable(a, b)
-    cable._effects()
-    cable._effects()
+    cable.carry_effects()
+    cable.carry_effects()
     chunk = a.node.next_chunk(cable.link, a.now)
     assert chunk is not None
     body = bytearray(a.store.slice(chunk.offset, chunk.size))
     body[150] ^= 1
     b.node.received(chunk.head + bytes(body), b.now)
-    cable._effects()
+    cable.carry_effects()
     assert not cable.up
     assert "bad record" in b.troubles[-1]
     replicate(a, b, 1)
@@ -385,7 +385,7 @@ def test_another_role_ends_what_waits_and_all_links() -> None:
     a.write(1)
     a.node.when_acked(a.end, a.now + 3000, told.append, a.now)
     a.follow(2)
-    cable._effects()
+    cable.carry_effects()
     assert told == [AckStatus.FENCED]
     assert not cable.up
 

@@ -3,10 +3,9 @@
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from types import MethodType
 
 import pytest
 from tests.attack.test_loop_syncs import Syncs
@@ -18,6 +17,7 @@ from epochmq.replication.ack_policy import AckStatus
 from epochmq.replication.linked_node import Then
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.draft import PutStatus
+from epochmq.store.truncation import Truncation
 
 from .brokers import LiveBroker, until
 from .pair import Broker, Cable, replicate
@@ -389,15 +389,19 @@ async def test_the_next_role_waits_for_the_cut(tmp_path: Path, next_role: str) -
     await new.stop()
 
 
-async def test_a_bug_in_a_step_takes_the_store_out_of_service(tmp_path: Path) -> None:
+async def test_a_bug_in_a_step_takes_the_store_out_of_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else the follower would wait for ever, and nobody would know."""
     old, new, _point = await diverged(tmp_path)
 
-    def broken(_self: object, *_args: object) -> None:
-        raise RuntimeError("a bug")
+    def broken() -> Iterator[Callable[[], None]]:
+        def step() -> None:
+            raise RuntimeError("a bug")
 
-    truncation = old.store._truncation
-    truncation._describe = MethodType(broken, truncation)  # type: ignore[method-assign]
+        yield step
+
+    monkeypatch.setattr(Truncation, "steps", lambda *_args: broken())
     await old.follow(2, new)
     await until(lambda: old.store.fenced)
     assert "a bug" in old.troubles[-1]

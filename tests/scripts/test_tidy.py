@@ -420,6 +420,21 @@ def test_a_function_put_into_another_object_is_found(findings: Write) -> None:
     assert found == [module("store/a.py:3"), module("store/a.py:4")]
 
 
+def test_a_test_of_another_package_uses_nothing_private(findings: Write) -> None:
+    owner = "class A:\n    def __init__(self):\n        self._log = 1\n    def _cut(self): ...\n"
+    used = "def test(a, row):\n    assert a._log and row._replace(b=1)\n    a._cut(a._helper)\n"
+    helper = "class H:\n    def _helper(self):\n        return self._log\n"
+    found = findings(
+        {
+            module("store/a.py"): owner,
+            "tests/store/test_a.py": used,
+            "tests/wire/test_a.py": used,
+            "tests/wire/helper.py": helper.replace("_log", "_own"),
+        }
+    )
+    assert rules(found, "private") == ["tests/wire/test_a.py:2", "tests/wire/test_a.py:3"]
+
+
 def test_two_classes_or_modules_of_one_name_are_found(findings: Write) -> None:
     text = "class Batch:\n    pass\n"
     files = {module("store/a.py"): text, module("wire/a.py"): "b = 1\n"}

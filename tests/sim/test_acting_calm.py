@@ -26,7 +26,7 @@ class Stage:
             self.world.hosts[name].process = SimpleNamespace()  # type: ignore[assignment]
         for name in ("a0", "a1"):
             self.takes("MASTER" if name == "a0" else "SLAVE", name)
-        self.calm._look()
+        self.calm.look()
 
     def at(self, second: float) -> None:
         self.world.time_us = int(second * SECOND)

@@ -54,10 +54,10 @@ def test_all_brokers_of_a_paused_process_are_silent() -> None:
     for host in [world.add_host(name, idle) for name in ("a0", "b1")]:
         world.start(host)
     injector = HardInjector(world, Net(world))
-    undo = injector._pause(Fault(0, "pause", 0, 0, ("a0",), 1))
+    injector.strike(Fault(0, "pause", 0, 10 * MS, ("a0",), 1))
     assert world.hosts["b1"].paused
     assert injector.hindered("b1", 0)
-    undo()
+    injector.heal()
     world.time_us = 2 * MS
     assert not injector.hindered("b1", MS)
     assert not world.hosts["b1"].paused

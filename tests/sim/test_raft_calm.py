@@ -14,7 +14,7 @@ def cut_off_leader(*off: str) -> tuple[RaftHistory, RaftProcess]:
     for host in world.hosts.values():
         world.start(host)
     assert world.run_until(10 * SECOND, history._leader_is_there)
-    leader = history._leader()
+    leader = history.leader()
     assert leader is not None
     assert len(history.bootstrap.voters) > 2
     for name in world.hosts:

@@ -53,7 +53,7 @@ def test_a_cluster_starts_and_stops_many_times_and_leaves_nothing() -> None:
     for _ in range(5):
         cluster = MiniCluster()
         cluster.start()
-        directory = cluster._directory
+        directory = cluster.directory
         assert directory.is_dir()
         cluster.stop()
         cluster.stop()
@@ -77,7 +77,7 @@ def test_what_was_answered_outlives_a_kill() -> None:
         assert cluster.master is None
         with pytest.raises(errors.NotFound, match="no master runs; running: namesrv"):
             cluster.kill()
-        abort = cluster._directory / name / "abort"
+        abort = cluster.directory / name / "abort"
         assert abort.exists(), "a killed broker did not stop cleanly"
         cluster.start_server(name)
         assert len(bodies(cluster)) == 50
@@ -87,7 +87,7 @@ def test_a_clean_stop_leaves_no_mark_of_a_crash() -> None:
     with MiniCluster() as cluster:
         send(cluster, b"a")
         name = cluster.stop_server()
-        assert not (cluster._directory / name / "abort").exists()
+        assert not (cluster.directory / name / "abort").exists()
         cluster.start_server(name)
         assert bodies(cluster) == [b"a"]
 

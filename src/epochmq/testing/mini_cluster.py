@@ -109,9 +109,11 @@ class MiniCluster:
         self.brokers = brokers
         self.clock: ShiftedClock = ShiftedClock()
         """The clocks of all servers."""
-        self._options = dict(options or {})
+        self.options: Mapping[str, str] = dict(options or {})
+        """The given options of the brokers."""
         self._given_directory = None if directory is None else Path(directory)
-        self._directory = Path()
+        self.directory: Path = Path()
+        """Where the files of each server are, while the cluster runs."""
         self._ports: list[int] = []
         self._threads: dict[str, ServerThread] = {}
         self._nodes: dict[str, BrokerContext] = {}
@@ -153,7 +155,7 @@ class MiniCluster:
                 raise
 
     def _start_all(self) -> None:
-        self._directory = self._given_directory or _temporary()
+        self.directory = self._given_directory or _temporary()
         count = CONTROLLERS if self.brokers > 1 else 0
         self._ports = _free_ports(1 + count + 2 * self.brokers)
         names = [f"controller-{number}" for number in range(1, count + 1)]
@@ -170,9 +172,9 @@ class MiniCluster:
             self._threads[name].stop()
         self._threads.clear()
         self._nodes.clear()
-        if self._given_directory is None and self._directory != Path():
-            shutil.rmtree(self._directory, ignore_errors=True)
-        self._directory = Path()
+        if self._given_directory is None and self.directory != Path():
+            shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory = Path()
         self._ports = []
 
     def __enter__(self) -> Self:
@@ -395,7 +397,7 @@ class MiniCluster:
         if kind == "controller" and number in map(str, range(1, len(self._controller_ports()) + 1)):
             return ServerThread(name, lambda: self._make_controller(int(number)))
         if kind == "broker" and number in map(str, range(1, self.brokers + 1)):
-            disk = KillableDisk(str(self._directory / name))
+            disk = KillableDisk(str(self.directory / name))
             return ServerThread(name, lambda: self._make_broker(name, int(number), disk), disk.kill)
         raise NotFound(f"this cluster has no server {name!r}; it has {', '.join(self._threads)}")
 
@@ -403,7 +405,7 @@ class MiniCluster:
         options = {
             "listenPort": str(self._ports[0]),
             "bindAddress": HOST,
-            "kvConfigPath": str(self._directory / "kvConfig.json"),
+            "kvConfigPath": str(self.directory / "kvConfig.json"),
         }
         return NameServer(_read(NamesrvOptions, options), clock=self.clock)
 
@@ -415,7 +417,7 @@ class MiniCluster:
                 f"n{each}-{HOST}:{port}" for each, port in enumerate(self._controller_ports(), 1)
             ),
             "controllerDLegerSelfId": f"n{number}",
-            "controllerStorePath": str(self._directory / f"controller-{number}"),
+            "controllerStorePath": str(self.directory / f"controller-{number}"),
         }
         return EmbeddedController(_read(ControllerOptions, options), shared_port=0)
 
@@ -442,9 +444,7 @@ class MiniCluster:
             replicated = {**_REPLICATED, "controllerAddr": controllers or f"{HOST}:1"}
             replicated["minInSyncReplicas"] = str(self.brokers // 2 + 1)
         names = {"brokerClusterName": CLUSTER, "brokerName": GROUP}
-        return _read(
-            BrokerOptions, {**_BROKER, **replicated, **names, **self._options, **addresses}
-        )
+        return _read(BrokerOptions, {**_BROKER, **replicated, **names, **self.options, **addresses})
 
     def _controller_ports(self) -> list[int]:
         return self._ports[1 : 1 + CONTROLLERS] if self.brokers > 1 else []
@@ -501,3 +501,8 @@ def broker_context(cluster: MiniCluster, server: str = MASTER) -> BrokerContext:
     Not a method of the cluster, because it is for tests of EpochMQ itself.
     """
     return cluster._nodes[cluster._thread(server).name]
+
+
+def call_broker(cluster: MiniCluster, function: Callable[[], T], server: str = MASTER) -> T:
+    """Call `function` on the event loop of a broker of `cluster`; for tests of EpochMQ itself."""
+    return cluster._thread(server).call(function)

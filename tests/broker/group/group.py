@@ -8,12 +8,12 @@ from typing import Any
 
 from tests.broker.broker_harness import send
 from tests.broker.client import RawClient
+from tests.controller.server.controller_internals import cut_off, let_in
 
 from epochmq.base.errors import PortInUse
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.server.broker_server import Broker
 from epochmq.controller.options import ControllerOptions
-from epochmq.controller.server import controller_server as controller_service
 from epochmq.controller.server.controller_server import EmbeddedController
 from epochmq.model.record import decode_all
 from epochmq.nameserver.name_server import NameServer
@@ -77,15 +77,11 @@ class InProcess:
 
     async def cut_off(self, number: int) -> None:
         """Nobody reaches this controller any more."""
-        server = self.guests[number]._own
-        assert server is not None
-        await server.stop(0)
+        await cut_off(self.guests[number])
 
     async def let_in(self, number: int) -> None:
         """It can be reached again."""
-        guest = self.guests[number]
-        guest._own = controller_service._server(guest.controller.options)
-        await controller_service._listen(guest._own, guest.controller)
+        await let_in(self.guests[number])
 
     async def start_broker(self, number: int, **options: Any) -> Broker:
         """Ports are found free first and bound later: others may be faster."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from sim.kernel.disk import SimDisk
 from tests.broker.broker_harness import BrokerHarness
+from tests.store.store_internals import write_without_native
 
 from epochmq.base.errors import PeerError
 from epochmq.broker.produce.send_stage import SendStage
@@ -32,7 +33,7 @@ def without_native(harness: BrokerHarness) -> BrokerHarness:
     """`harness`, which does everything in Python from now on."""
     stage: SendStage = harness.sink.stage
     stage.native = None
-    harness.store._native_messages.remaker = None
+    write_without_native(harness.store)
     return harness
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sim.kernel.disk import SimFile
 from tests.broker.broker_harness import BrokerHarness, send
 from tests.broker.produce.native_pairs import Pair
 from tests.native.fuzz import a_body, a_text, an_entry
@@ -131,16 +132,15 @@ def test_the_end_of_a_log_file_and_of_an_index_file() -> None:
 def test_a_failed_write_takes_everything_back(
     harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(data: object) -> None:
+    def full(*_: object) -> None:
         raise DiskFull("the test says so")
 
     client = harness.client()
     with monkeypatch.context() as patch:
-        patch.setattr(harness.store._log, "write", full)
+        patch.setattr(SimFile, "write", full)
         assert client.ask(command(sound(1))).code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert harness.store.disk_full
-    harness.store._gate.disk_full = False
-    harness.store._gate._set()
+    harness.wait_writable()
     assert client.ask(command(sound(2))).code == 0
     assert [m.body for m in harness.stored("T")] == [b"body 0", b"body 2"]
     assert harness.store.verify().problems == []

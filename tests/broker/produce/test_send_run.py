@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sim.kernel.disk import SimFile
 from tests.broker.broker_harness import BrokerHarness, Client, ext, pull, send
 from tests.broker.produce.native_pairs import BUFFER, Pair
 from tests.native.fuzz import a_header, a_text, damaged
@@ -32,13 +33,13 @@ def hot(body: bytes = b"hello", properties: str = KEY, **more: Any) -> Command:
 def read(client: Client, *commands: Command) -> int:
     """One read of a connection: how many of its bytes the native code took."""
     for command in commands:
-        client._opaque += 1
-        command.opaque = command.opaque or client._opaque
+        client.opaque += 1
+        command.opaque = command.opaque or client.opaque
     data = b"".join(map(encode_frame, commands))
     BUFFER[: len(data)] = data
     sink, now = client.harness.sink, client.harness.clock.now
     taken = sink.receive_raw(client.session, BUFFER, 0, len(data))
-    frames = client._reader.feed(BUFFER[taken : len(data)])
+    frames = client.reader.feed(BUFFER[taken : len(data)])
     if frames:
         sink.receive(client.session, frames, now)
     return taken
@@ -178,17 +179,16 @@ def test_changed_topics_and_options_reach_native_code(harness: BrokerHarness) ->
 def test_a_failed_write_is_answered(
     harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(data: object) -> None:
+    def full(*_: object) -> None:
         raise DiskFull("the test says so")
 
     client = harness.client()
     with monkeypatch.context() as patch:
-        patch.setattr(harness.store._log, "write", full)
+        patch.setattr(SimFile, "write", full)
         assert read(client, hot(b"lost")) > 0
         harness.turn()
     assert [a.code for a in client.take()] == [ResponseCode.SERVICE_NOT_AVAILABLE]
-    harness.store._gate.disk_full = False
-    harness.store._gate._set()
+    harness.wait_writable()
     assert read(client, hot(b"kept")) > 0
     harness.turn()
     assert [m.body for m in harness.stored("T")] == [b"first", b"kept"]

@@ -56,11 +56,11 @@ def taken(pair: Pair, number: int, *commands: Command) -> bool:
     start = harness.sink.receive_raw(client.session, BUFFER, 0, size)
     if start < size:
         harness.sink.receive(
-            client.session, client._reader.feed(BUFFER[start:size]), harness.clock.now
+            client.session, client.reader.feed(BUFFER[start:size]), harness.clock.now
         )
     plain = pair.clients[1][number]
     assert pair.plain.sink.receive_raw(plain.session, BUFFER, 0, size) == 0
-    pair.plain.sink.receive(plain.session, plain._reader.feed(BUFFER[:size]), pair.plain.clock.now)
+    pair.plain.sink.receive(plain.session, plain.reader.feed(BUFFER[:size]), pair.plain.clock.now)
     return start == size
 
 

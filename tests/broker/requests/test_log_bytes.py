@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.broker.broker_harness import BrokerHarness, ext, send
 from tests.broker.requests.test_epoch_offsets import Epochs
+from tests.store.store_internals import flip_bit
 
 from epochmq.base import limits
 from epochmq.broker.requests import log_handlers
@@ -133,11 +134,6 @@ def test_a_block_that_cannot_be_read_ends_the_answer(
     assert harness.node.digest_runs == 0
 
 
-def rot(harness: BrokerHarness, at: int) -> None:
-    segment = harness.store._log.segments[0]
-    segment.file.write(at, bytes([segment.file.read(at, 1)[0] ^ 1]))
-
-
 def verified(**fields: Any) -> Command:
     command = digests(blockBytes=BLOCK_BYTES, **fields)
     assert command.ext is not None
@@ -154,7 +150,7 @@ def test_a_broker_looks_at_its_bytes_when_asked(harness: BrokerHarness) -> None:
     last = made(plain).blocks[-1]
     answer = client.ask(verified(fromOffset=last[0]))
     assert (made(answer).blocks, ext(answer)["verified"]) == ([last], "true")
-    rot(harness, 70_000)
+    flip_bit(harness.store, 70_000)
     damaged = client.ask(verified(fromOffset=BLOCK_BYTES))
     assert made(damaged).blocks == []
     assert ext(damaged)["verified"] == "false"

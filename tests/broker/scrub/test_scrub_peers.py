@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 from tests.broker.broker_harness import BrokerHarness, send
+from tests.store.store_internals import flip_bit
 
 from epochmq.base.errors import NotReachable
 from epochmq.broker.scrub import scrub_service as subject
@@ -132,9 +133,7 @@ async def test_both_are_sure(verified: bool, caplog: pytest.LogCaptureFixture) -
 async def test_own_damage_is_found_by_the_difference() -> None:
     case = Case(lambda _: answered(rows, verified=True))
     rows = case.rows()
-    segment = case.store._log.segments[0]
-    byte = segment.file.read(BLOCK_BYTES + 100, 1)[0]
-    segment.file.write(BLOCK_BYTES + 100, bytes([byte ^ 1]))
+    flip_bit(case.store, BLOCK_BYTES + 100)
     await case.compare()
     assert len(case.peers.asked) == 1
     (damaged,) = case.store.damage.ranges

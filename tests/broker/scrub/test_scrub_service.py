@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tests.broker.group.group import InProcess, put, put_until_stored, until
 from tests.store.replicas import log_bytes
+from tests.store.store_internals import flip_bit
 
 from epochmq.admin.shared.broker_figures import BrokerFigures as Figures
 from epochmq.broker.requests.runtime_info import runtime_info
@@ -34,8 +35,7 @@ async def filled(group: InProcess, master: Broker) -> Broker:
 
 
 def rot(broker: Broker, at: int) -> None:
-    segment = broker.node.store._log.segments[0]
-    segment.file.write(at, bytes([segment.file.read(at, 1)[0] ^ 8]))
+    flip_bit(broker.node.store, at, 8)
 
 
 @pytest.mark.parametrize("controllers", [True, False], ids=["controllers", "plain"])

@@ -125,7 +125,7 @@ async def test_whoever_fails_fails_alone(files: Files, caplog: pytest.LogCapture
         assert "# DefaultCluster_good_0: running\n# DefaultCluster_held_0: failed " in shown
         (files.root / "data" / "held").unlink()
         assert (await ask(running.port, Code.ADD_BROKER, {"configPath": held})).code == 0
-        running.brokers[InnerBrokerId("DefaultCluster", "held", 0)].node.store._gate.fence("broken")
+        running.brokers[InnerBrokerId("DefaultCluster", "held", 0)].node.store.fence("broken")
         client = await RawClient.connect(port)
         assert (await client.ask(send(b"m", topic="T"))).code == 0
         await client.close()

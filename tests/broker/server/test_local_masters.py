@@ -34,5 +34,5 @@ def test_serving_masters_of_other_groups_of_the_cluster() -> None:
     for role in (Role.SLAVE, Role.ACTING_MASTER, Role.PRE_ONLINE, Role.FENCED):
         become(more, role)
         assert names() == ["b"]
-    other.store._gate.fence("broken")
+    other.store.fence("broken")
     assert names() == []

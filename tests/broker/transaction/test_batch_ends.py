@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from sim.kernel.disk import SimDisk
 from tests.broker.become import become
 from tests.broker.produce.native_pairs import Pair
 from tests.broker.requests.put_aside import HALF_TEXT, answers, close, half, opened, settle, taken
@@ -11,7 +12,6 @@ from tests.broker.transaction.around import end
 from epochmq.broker.serving.roles import Role
 from epochmq.broker.transaction.ending import MISSES_MAX
 from epochmq.native import library
-from epochmq.store.draft import PutStatus
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=library.which())
 
@@ -76,13 +76,16 @@ def test_what_is_not_written_is_open_again(pair: Pair, monkeypatch: pytest.Monke
     taken(pair, 0, *[half(n) for n in range(1, 4)])
     ends = [end(answer, oneway=True) for answer in answers(pair)]
     with monkeypatch.context() as patch:
+        patch.setattr(SimDisk, "usage", lambda _disk: (100, 1))
         for harness in pair.harnesses:
-            patch.setattr(harness.store._gate, "refusal", PutStatus.SERVICE_NOT_AVAILABLE)
+            harness.look_at_disk()
+            assert not harness.store.writable
         assert taken(pair, 0, *ends)
         pair.turn()
     for harness in pair.harnesses:
         figures = harness.node.transactions.statistics()
         assert (figures["committed"], figures["refused"], figures["open"]) == (0, 3, 3)
+        harness.wait_writable()
     assert taken(pair, 0, *ends)
     pair.turn()
     for harness in pair.harnesses:

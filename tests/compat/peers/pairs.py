@@ -63,10 +63,10 @@ class Pairs(Running):
         self._java_heap = {"heap": heap, "flags": flags}
         self._more: Config = {"totalReplicas": 1 + slaves, **(broker_config or {})}
         self.namesrv = self._make_namesrv(namesrv or brokers, namesrv_config or {})
-        self.masters = {name: self._make_broker(brokers, name, 0) for name in names}
-        self.slaves = {name: self._make_broker(brokers, name, 1) for name in names}
+        self.masters = {name: self.make_broker(brokers, name, 0) for name in names}
+        self.slaves = {name: self.make_broker(brokers, name, 1) for name in names}
         self.others = {
-            name: [self._make_broker(brokers, name, number) for number in range(2, 1 + slaves)]
+            name: [self.make_broker(brokers, name, number) for number in range(2, 1 + slaves)]
             for name in names
         }
         self.alone = {name: self._make_alone(whose, name) for name, whose in (alone or {}).items()}
@@ -83,7 +83,8 @@ class Pairs(Running):
             config["scanAvailableNameSrv"] = False
         return Server(kind, "namesrv", self.root / folder, port, config)
 
-    def _make_broker(self, kind: str, name: str, number: int) -> Server:
+    def make_broker(self, kind: str, name: str, number: int) -> Server:
+        """A broker of one group, not started yet."""
         port = free_broker_port()
         root = self.root / f"{name}-{number}"
         store = root / "store"
@@ -107,7 +108,7 @@ class Pairs(Running):
         return Server(kind, "broker", root, port, config, **self._java_heap)
 
     def _make_alone(self, kind: str, name: str) -> Server:
-        server = self._make_broker(kind, name, 0)
+        server = self.make_broker(kind, name, 0)
         server.config |= {
             "brokerRole": "ASYNC_MASTER",
             "enableSlaveActingMaster": False,
