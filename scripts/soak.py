@@ -59,7 +59,7 @@ STAGES = (
         "every test with third-party clients and brokers",
         (*PYTEST, "tests/compat", *PARALLEL, "--timeout=600"),
     ),
-    Stage("spark", 5, "every test of the pipeline on Spark", (*PYTEST, "tests/spark/jvm")),
+    Stage("spark", 25, "every test of the pipeline on Spark", (*PYTEST, "tests/spark/jvm")),
     Stage(
         "chaos",
         60,

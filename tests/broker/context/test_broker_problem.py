@@ -42,7 +42,7 @@ def end_lease(node: FakeNode) -> None:
         (fence, "writes nothing more: fsync failed: EIO"),
         (fill_disk, "the disk is full"),
         (use_up_descriptors, "no file descriptors"),
-        (damage, "1 damaged ranges of the log wait for a repair: "),
+        (damage, "a damaged range of the log waits for a repair: "),
         (end_lease, "lease is over"),
         (lambda node: become(node, Role.PRE_ONLINE), "not online yet"),
         (lambda node: become(node, Role.FENCED), "no role"),
@@ -93,5 +93,5 @@ def test_a_block_that_differs_is_for_the_operator_only() -> None:
     node = FakeNode()
     node.differences.add(CheckedBlock(4096, 512, "d", 1, 1), "h:2")
     assert not problem_of(node)
-    assert "1 blocks of the log differ" in any_problem_of(node)
+    assert "a block of the log differs" in any_problem_of(node)
     assert "log offsets 4096 to 4607, compared with h:2" in any_problem_of(node)

@@ -39,6 +39,13 @@ def mislead(instance: Instance, topic: str, address: str) -> None:
     instance.routes.put(topic, old, instance.clock.now_ms())
 
 
+def master_of(instance: Instance, topic: str) -> str:
+    """The address at which the client expects the master."""
+    route = instance.routes.route(topic)
+    assert route is not None
+    return route.broker_datas[0].broker_addrs[0]
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -127,6 +134,31 @@ async def test_a_commit_that_fails_finds_the_new_master(
         consumer.member.offsets.reset(queue, 7)
         async with asyncio.timeout(8):
             while await reader.committed(queue) != 7:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+
+async def test_a_message_that_cannot_be_sent_back_finds_the_new_master(
+    namesrv: str, topic: str, old_master: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Commits and pulls that fail would find the new master, too.
+    monkeypatch.setattr("epochmq.client.aio.group_member.PERSIST_MS", 60_000)
+    await send(namesrv, topic, 1)
+    misled = asyncio.Event()
+    async with PushConsumer(namesrv, f"g_{topic}", start="first") as consumer:
+
+        def fail(_: object) -> None:
+            if not misled.is_set():
+                consumer.pause()
+                mislead(consumer.instance, topic, old_master)
+                misled.set()
+            raise ValueError("the listener does not want it")
+
+        consumer.on_message(fail)
+        await consumer.subscribe(topic)
+        await consumer.start()
+        async with asyncio.timeout(8):
+            await misled.wait()
+            while master_of(consumer.instance, topic) == old_master:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
 

@@ -16,7 +16,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 NODE_PACKAGES = ("numpy", "numpy.libs", "pyarrow", "py4j", "pyspark")
 SUBMIT_TIMEOUT_S = 250.0
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
-_CORES_EACH = 1
+REGISTERED = "Successfully registered"
 
 
 def node_python(place: Path) -> Path:
@@ -31,10 +31,11 @@ def node_python(place: Path) -> Path:
 
 
 class StandaloneCluster:
-    """One master and `workers` workers with a core each."""
+    """One master and `workers` workers with `cores` each."""
 
-    def __init__(self, place: Path, workers: int = 2) -> None:
+    def __init__(self, place: Path, workers: int = 2, cores: int = 1) -> None:
         self.place = place
+        self._cores = cores
         self.python = node_python(place / "node")
         self.node_env = {"PYSPARK_PYTHON": str(self.python)}
         self._env = {
@@ -47,7 +48,7 @@ class StandaloneCluster:
             "EPOCHMQ_UNPACK_DIR": str(place / "unpacked"),
         }
         self._master = self._daemon("master.Master", "master", "--port", "0")
-        self._workers: list[Process] = []
+        self.workers: dict[int, Process] = {}
         self.url = ""
         self._count = workers
 
@@ -72,13 +73,12 @@ class StandaloneCluster:
         """Start a worker, and wait until the master knows it."""
         name = f"worker-{number}"
         place = self.place / name
-        worker = self._daemon("worker.Worker", name, "--cores", str(_CORES_EACH), "--memory", "1g",
+        worker = self._daemon("worker.Worker", name, "--cores", str(self._cores), "--memory", "1g",
                               "--work-dir", str(place), self.url)  # fmt: skip
+        known = text_of(worker.log).count(REGISTERED)
         worker.start()
-        self._workers.append(worker)
-        worker.wait_ready(
-            lambda: "Successfully registered" in worker.log.read_text(errors="replace"), 60
-        )
+        self.workers[number] = worker
+        worker.wait_ready(lambda: text_of(worker.log).count(REGISTERED) > known, 60)
         return worker
 
     def submit(
@@ -90,12 +90,24 @@ class StandaloneCluster:
     ) -> subprocess.CompletedProcess[str]:
         """Run `spark-submit` with the nodes' Python, on a machine without EpochMQ."""
         return subprocess.run(
-            [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.url, *options,
-             "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.bindAddress=127.0.0.1",
-             str(app), *args],
+            self._command(app, args, options),
             env={**os.environ, **self._env, **(env or {})},
             cwd=self.place, capture_output=True, text=True, check=False, timeout=SUBMIT_TIMEOUT_S,
         )  # fmt: skip
+
+    def start_driver(
+        self, name: str, app: Path, *args: str, options: Sequence[str] = ()
+    ) -> Process:
+        """Start `spark-submit` likewise, and do not wait for its end."""
+        argv = self._command(app, args, options)
+        driver = Process(name, argv, self.place / f"{name}.log", self._env)
+        driver.start()
+        return driver
+
+    def _command(self, app: Path, args: Sequence[str], options: Sequence[str]) -> list[str]:
+        return [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.url, *options,
+                "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.bindAddress=127.0.0.1",
+                str(app), *args]  # fmt: skip
 
     def __exit__(
         self,
@@ -103,8 +115,13 @@ class StandaloneCluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for process in (*self._workers, self._master):
+        for process in (*self.workers.values(), self._master):
             process.stop(10)
+
+
+def text_of(log: Path) -> str:
+    """The text of a log that is being written."""
+    return log.read_text(errors="replace") if log.exists() else ""
 
 
 def without_epochmq(python: Path) -> bool:

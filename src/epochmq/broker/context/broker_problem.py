@@ -14,8 +14,9 @@ def problem_of(node: BrokerContext) -> str:
     if store.fenced:
         return f"the store is fenced, it writes nothing more: {store.fenced}"
     if store.damage.ranges:
-        count, first = len(store.damage.ranges), store.damage.ranges[0]
-        return f"{count} damaged ranges of the log wait for a repair: {first}"
+        first, *others = store.damage.ranges
+        more = f" (and {len(others)} more)" if others else ""
+        return f"a damaged range of the log waits for a repair: {first}{more}"
     if role is Role.PRE_ONLINE:
         return "not online yet: it copies what its group did without it"
     if role is Role.FENCED:
@@ -50,6 +51,6 @@ def any_problem_of(node: BrokerContext) -> str:
     """
     problem = problem_of(node) or replica_problem_of(node)
     if not problem and node.differences:
-        count, first = len(node.differences), node.differences.first
-        return f"{count} blocks of the log differ from another replica's: {first}"
+        more = f" (and {len(node.differences) - 1} more)" if len(node.differences) > 1 else ""
+        return f"a block of the log differs from another replica's: {node.differences.first}{more}"
     return problem
