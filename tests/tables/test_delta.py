@@ -51,12 +51,13 @@ def test_the_mark_is_found_behind_commits_of_others(tmp_path: Path) -> None:
 
 
 def test_statistics() -> None:
-    file = DataFile("p", 3, 9, "T", "2026-01-01", {"queueOffset": [1, 7]})
+    stats = {"queueOffset": [1, 7, 0], "tags": [None, None, 3], "topic": ["T", "T", 0]}
+    file = DataFile("p", 3, 9, "T", "2026-01-01", stats)
     assert json.loads(statistics(file)) == {
         "numRecords": 3,
         "minValues": {"queueOffset": 1},
         "maxValues": {"queueOffset": 7},
-        "nullCount": {"queueOffset": 0},
+        "nullCount": {"queueOffset": 0, "tags": 3},
     }
 
 

@@ -5,6 +5,7 @@ import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import Any, Protocol
 
 from epochmq.base.errors import EnvironmentFault, UsageError
@@ -47,7 +48,9 @@ class DataFile:
     store_date: str
     """In ISO format."""
     stats: dict[str, list[Any]] = field(default_factory=dict)
-    """Column -> [minimum, maximum], statistics by which readers skip files."""
+    """Column -> [minimum, maximum, number of nulls], by which readers skip files: see
+    `column_bounds`. Manifests of older versions have no number of nulls.
+    """
     sha256: str = ""
     """SHA-256 of the file's bytes in hexadecimal; empty when it was not computed."""
 
@@ -185,9 +188,9 @@ def partition_path(topic: str, store_date: str) -> str:
 
 def plain(value: Any) -> Any:
     """Convert a bound to a JSON type; times get milliseconds, as in Delta, so that they sort."""
-    if hasattr(value, "strftime"):
-        return f"{value.strftime('%Y-%m-%dT%H:%M:%S')}.{value.microsecond // 1000:03d}Z"
-    return value
+    if isinstance(value, datetime):
+        return f"{value.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def data_file_name(batch: int, task: int) -> str:

@@ -201,11 +201,6 @@ class DeltaArchive(MarkedTable):
         self._table.update_incremental()
         return list(self._table.file_uris())
 
-    def dataset(self) -> Any:
-        """Return rows as a `pyarrow.dataset.Dataset`; partition values come from Delta's log."""
-        self._table.update_incremental()
-        return self._table.to_pyarrow_dataset()
-
     def schema(self) -> Any:
         pa = need("pyarrow", "spark")
         return pa.schema(self._table.schema().to_arrow())
@@ -279,11 +274,13 @@ def _partition(file: DataFile) -> dict[str, str]:
 def _told(row: dict[str, Any]) -> DataFile:
     """Convert a row of `get_add_actions` to a `DataFile`."""
     names = [name[4:] for name in row if name.startswith("min.")]
-    bounds = {name: [row[f"min.{name}"], row[f"max.{name}"]] for name in names}
     stats = {
-        name: [plain(low), plain(high)]
-        for name, (low, high) in bounds.items()
-        if low is not None and high is not None
+        name: [
+            plain(row[f"min.{name}"]),
+            plain(row[f"max.{name}"]),
+            row.get(f"null_count.{name}"),
+        ]
+        for name in names
     }
     topic, day = row["partition.topic"], row["partition.storeDate"].isoformat()
     return DataFile(row["path"], row["num_records"], row["size_bytes"], topic, day, stats)
@@ -291,12 +288,14 @@ def _told(row: dict[str, Any]) -> DataFile:
 
 def statistics(file: DataFile) -> str:
     """Return Delta's statistics of a file as JSON, by which readers skip it."""
+    # The partition columns have no bounds: Delta's log has their values.
+    known = [each for each in file.stats.items() if each[0] not in PARTITION_COLUMNS]
     return json.dumps(
         {
             "numRecords": file.rows,
-            "minValues": {name: low for name, (low, _) in file.stats.items()},
-            "maxValues": {name: high for name, (_, high) in file.stats.items()},
-            "nullCount": dict.fromkeys(file.stats, 0),
+            "minValues": {name: low for name, (low, *_) in known if low is not None},
+            "maxValues": {name: high for name, (_, high, *_) in known if high is not None},
+            "nullCount": {name: nulls for name, (*_, nulls) in known if nulls is not None},
         }
     )
 

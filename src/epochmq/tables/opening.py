@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, EpochError, NotFound, StoreDamaged, UsageError
 from epochmq.base.needs import need
-from epochmq.tables.archive_table import ESCAPED
+from epochmq.tables.archive_table import ESCAPED, STORE_DATE, DataFile
 from epochmq.tables.delta import LOG, DeltaArchive
 from epochmq.tables.digests import FOLDER, TableDigests
 from epochmq.tables.iceberg import DATA, DEFAULT_NAME, METADATA, IcebergArchive
@@ -125,20 +126,28 @@ def paths_of(table: AnyTable) -> list[str]:
 
 
 def arrow_dataset(table: AnyTable) -> Any:
-    """Return all rows as a `pyarrow.dataset.Dataset`; columns missing in older files are null."""
-    dataset = need("pyarrow.dataset", "spark")
-    schema = table.schema()
+    """Return all rows as a `pyarrow.dataset.Dataset`; columns missing in older files are null.
+
+    Files are skipped by topic and day, row groups by all columns with bounds.
+    """
+    dataset, fs = need("pyarrow.dataset", "spark"), need("pyarrow.fs", "spark")
     root = table.storage.fs._strip_protocol(table.storage.root)
-    if isinstance(table, DeltaArchive):
-        return table.dataset()
-    files = [f"{root}/{path}" for path in paths_of(table)]
+    files = table.data_files()
     scan = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
-    return dataset.dataset(
-        files,
-        schema=schema,
+    return dataset.FileSystemDataset.from_paths(
+        [f"{root}/{file.path}" for file in files],
+        schema=table.schema(),
         format=dataset.ParquetFileFormat(default_fragment_scan_options=scan),
-        filesystem=table.storage.fs,
+        filesystem=fs.PyFileSystem(fs.FSSpecHandler(table.storage.fs)),
+        partitions=[_partition_of(file) for file in files],
     )
+
+
+def _partition_of(file: DataFile) -> Any:
+    """Return the filter that all rows of a file pass."""
+    field = need("pyarrow.dataset", "spark").field
+    day = date.fromisoformat(file.store_date)
+    return (field("topic") == file.topic) & (field(STORE_DATE) == day)
 
 
 def data_frame(spark: Any, table: AnyTable) -> Any:

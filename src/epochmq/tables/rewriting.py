@@ -7,6 +7,7 @@ from typing import Any
 from epochmq.base.errors import StoreDamaged
 from epochmq.base.needs import need
 from epochmq.tables.archive_table import TARGET_FILE_BYTES, DataFile, data_file_name
+from epochmq.tables.column_bounds import ColumnBounds, footer_columns
 from epochmq.tables.storage import HashedFile, Storage
 
 Bin = list[DataFile]
@@ -33,11 +34,19 @@ def rewrite(storage: Storage, old: Bin, schema: Any, batch: int) -> DataFile:
     first = old[0]
     path = f"{first.path.rpartition('/')[0]}/{data_file_name(batch, 0)}"
     check_digests(storage, old)
+    bounds = ColumnBounds()
     with storage.create(path) as file:
         out = HashedFile(file)
-        with pq.ParquetWriter(out, schema, compression="zstd", write_page_checksum=True) as writer:
+        with pq.ParquetWriter(
+            out,
+            schema,
+            compression="zstd",
+            write_statistics=footer_columns(schema),
+            write_page_checksum=True,
+        ) as writer:
             for table in _tables(storage, old, schema):
                 writer.write_table(table)
+                bounds.add(table)
         size, digest = out.tell(), out.sha256()
     return DataFile(
         path,
@@ -45,7 +54,7 @@ def rewrite(storage: Storage, old: Bin, schema: Any, batch: int) -> DataFile:
         size,
         first.topic,
         first.store_date,
-        _merged([each.stats for each in old]),
+        bounds.found,
         digest,
     )
 
@@ -94,12 +103,3 @@ def conform(table: Any, schema: Any) -> Any:
         for each in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _merged(stats: list[dict[str, list[Any]]]) -> dict[str, list[Any]]:
-    """Return the bounds over all files, for columns with bounds in every file."""
-    names = set(stats[0]).intersection(*stats[1:])
-    return {
-        name: [min(each[name][0] for each in stats), max(each[name][1] for each in stats)]
-        for name in sorted(names)
-    }

@@ -35,8 +35,8 @@ def test_files_and_their_bounds(tmp_path: Path) -> None:
     assert (first.rows, second.rows) == (2, 3)
     assert (first.topic, first.store_date) == ("T", "2023-11-14")
     assert first.bytes == (tmp_path / first.path).stat().st_size
-    assert second.stats["queueOffset"] == [3, 5]
-    assert second.stats["storeTimestamp"] == ["2023-11-15T22:13:20.000Z"] * 2
+    assert second.stats["queueOffset"] == [3, 5, 0]
+    assert second.stats["storeTimestamp"] == [*["2023-11-15T22:13:20.000Z"] * 2, 0]
     json.dumps(second.stats)
     table = pq.read_table(tmp_path / second.path, partitioning=None)
     assert table["queueOffset"].to_pylist() == [3, 4, 5]

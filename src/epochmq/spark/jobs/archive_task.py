@@ -21,8 +21,8 @@ from epochmq.tables.archive_table import (
     DataFile,
     data_file_name,
     partition_path,
-    plain,
 )
+from epochmq.tables.column_bounds import ColumnBounds, footer_columns
 from epochmq.tables.storage import HashedFile, Storage, clear_errors
 
 ROWS = 10_000
@@ -30,7 +30,6 @@ ROWS = 10_000
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 OPEN_FILES_MAX = 16
 """The most files (days) that one task writes at a time; the least recently used is closed first."""
-STATISTICS = ("queueId", "queueOffset", "storeTimestamp", "topic", STORE_DATE)
 REPEATED = ("topic", "brokerName", "tags", "bornHost", "storeHost", STORE_DATE)
 """Columns with few values, which are written with dictionary encoding."""
 FETCH_BYTES = 4 * 1024 * 1024
@@ -189,13 +188,13 @@ class _ParquetFile:
     def __init__(self, storage: Storage, path: str, key: Partition, compression: str) -> None:
         self._storage, self._path, self._key = storage, path, key
         self._compression = compression
+        self._bounds = ColumnBounds()
         self._stack = ExitStack()
         self._writer: Any = None
         self._out: Any = None
         self._waiting: list[Any] = []
         self._waiting_bytes = 0
         self._rows = 0
-        self._stats: dict[str, list[Any]] = {}
 
     def add(self, batch: Any) -> None:
         self._rows += batch.num_rows
@@ -211,18 +210,17 @@ class _ParquetFile:
         if self._writer is None:
             self._begin(table.schema)
         self._writer.write_table(table, row_group_size=table.num_rows)
-        widen(self._stats, table)
+        self._bounds.add(table)
 
     def _begin(self, schema: Any) -> None:
         pq = need("pyarrow.parquet", "spark")
         self._out = HashedFile(self._stack.enter_context(self._storage.create(self._path)))
-        names = [name for name in STATISTICS if name in schema.names]
         self._writer = pq.ParquetWriter(
             self._out,
             schema,
             compression=self._compression,
             use_dictionary=[name for name in REPEATED if name in schema.names],
-            write_statistics=names,
+            write_statistics=footer_columns(schema),
             write_page_checksum=True,
         )
 
@@ -232,7 +230,7 @@ class _ParquetFile:
         self._writer.close()
         size, digest = self._out.tell(), self._out.sha256()
         self._stack.close()
-        return DataFile(self._path, self._rows, size, *self._key, self._stats, digest)
+        return DataFile(self._path, self._rows, size, *self._key, self._bounds.found, digest)
 
     def abandon(self) -> None:
         try:
@@ -251,15 +249,3 @@ def by_day(batch: Any) -> Iterator[tuple[str, Any]]:
         same = pc.equal(days, pa.scalar(day, pa.date32()))
         rows = whole if pc.all(same).as_py() else whole.filter(same)
         yield day.isoformat(), rows
-
-
-def widen(stats: dict[str, list[Any]], table: Any) -> None:
-    """Extend the bounds in `stats` by those of the numbers and times in `table`."""
-    pc = need("pyarrow.compute", "spark")
-    for name in ("queueId", "queueOffset", "storeTimestamp"):
-        if name not in table.column_names:
-            continue
-        found = pc.min_max(table.column(name)).as_py()
-        low, high = (plain(found[each]) for each in ("min", "max"))
-        known = stats.setdefault(name, [low, high])
-        known[0], known[1] = min(known[0], low), max(known[1], high)
