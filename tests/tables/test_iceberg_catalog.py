@@ -1,8 +1,10 @@
 """Catalogs by URL and by name. A REST catalog is in tests/compat/test_iceberg_rest.py."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
@@ -61,6 +63,28 @@ def test_tables_of_a_named_catalog_are_below_the_given_place(tmp_path: Path, tea
     assert changed_metadata(place, team) == [str(changed.relative_to(place))]
     keyed = open_keyed(place, "iceberg", schema=SCHEMA, name="sales.latest", catalog=team)
     assert keyed.state() is None
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_namespace_that_another_thread_creates_too(
+    tmp_path: Path, team: str, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    """A server may answer with any error to the one that was late."""
+    original = SqlCatalog.create_namespace
+
+    def late(self: SqlCatalog, name: str) -> None:
+        if exists:
+            original(self, name)
+        raise ServerError("UNIQUE constraint failed")
+
+    monkeypatch.setattr(SqlCatalog, "create_namespace", late)
+    catalog = IcebergCatalog(str(tmp_path), team, create=True)
+    with (
+        nullcontext() if exists else pytest.raises(EnvironmentFault, match="UNIQUE"),
+        catalog.creating("a.b", SCHEMA),
+    ):
+        pass
+    assert (catalog.load("a.b") is not None) == exists
 
 
 def test_a_table_that_is_not_below_the_given_place_is_refused(tmp_path: Path, team: str) -> None:

@@ -72,10 +72,19 @@ class IcebergCatalog:
         namespace = name.rpartition(".")[0]
         location = f"{_url(self.warehouse)}/{name.replace('.', '/')}" if self._is_remote else None
         with self.errors():
-            if not self._catalog.namespace_exists(namespace):
-                self._catalog.create_namespace_if_not_exists(namespace)
+            self._create_namespace(namespace)
             with self._catalog.create_table_transaction(name, schema, location) as change:
                 yield change
+
+    def _create_namespace(self, name: str) -> None:
+        """Create a namespace unless it exists; another thread or program may do the same now."""
+        if self._catalog.namespace_exists(name):
+            return
+        try:
+            self._catalog.create_namespace(name)
+        except Exception:  # catalogs differ in what they raise for one that was just created
+            if not self._catalog.namespace_exists(name):
+                raise
 
     @contextmanager
     def errors(self) -> Iterator[None]:

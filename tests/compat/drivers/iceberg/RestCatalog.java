@@ -25,6 +25,7 @@ public final class RestCatalog {
         Map.of(
             "uri", "jdbc:sqlite:" + args[1],
             "jdbc.schema-version", "V1",
+            "clients", "1", // SQLite has one writer
             "warehouse", args[2],
             "io-impl", "org.apache.iceberg.hadoop.HadoopFileIO"));
     ServletContextHandler context = new ServletContextHandler();
