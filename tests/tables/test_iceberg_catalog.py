@@ -14,7 +14,7 @@ from pyiceberg.exceptions import (
 )
 from tests.tables.made import APP, SCHEMA, files_of, offsets
 
-from epochmq.base.errors import EnvironmentFault, EpochError, NotFound, UsageError
+from epochmq.base.errors import EnvironmentFault, EpochError, NotFound, NotReachable, UsageError
 from epochmq.tables.iceberg_catalog import IcebergCatalog, check_name, io_properties
 from epochmq.tables.keyed_table import open_keyed
 from epochmq.tables.opening import changed_metadata, open_table
@@ -115,6 +115,13 @@ def test_errors_of_a_server(
     catalog = IcebergCatalog(str(tmp_path), team, create=False)
     with pytest.raises(kind, match=text), catalog.errors():
         raise error
+
+
+def test_a_password_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(NotReachable) as error:
+        IcebergCatalog(str(tmp_path), "http://me:secret@127.0.0.1:1/api", create=False)
+    assert "the catalog http://127.0.0.1:1/api does not answer" in str(error.value)
+    assert "secret" not in str(error.value)
 
 
 def test_the_environment_tells_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:

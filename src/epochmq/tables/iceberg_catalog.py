@@ -33,7 +33,8 @@ class IcebergCatalog:
 
     def __init__(self, warehouse: str, catalog: str | None, *, create: bool) -> None:
         self.warehouse = normal(warehouse)
-        self._said = catalog or CATALOG_FILE
+        self._said = re.sub("//[^/]*@", "//", catalog or CATALOG_FILE)
+        """What errors name; without a password."""
         self._is_remote = catalog is not None and (_is_http(catalog) or "://" not in catalog)
         with self.errors():
             self._catalog = _open(self.warehouse, catalog, create=create)
