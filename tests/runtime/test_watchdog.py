@@ -1,10 +1,14 @@
 import asyncio
 import logging
 import selectors
+import sys
+import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 
 import pytest
+import uvloop
 
 from epochmq.runtime import watchdog
 from epochmq.runtime.watchdog import (
@@ -87,6 +91,24 @@ def test_the_loop_itself_is_not_reported_for_the_callback_before_it(
     assert "select" not in caplog.text
 
 
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_callbacks_are_told_from_the_loop(
+    make_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    def wait_idle(thread_id: int) -> bool:
+        end = time.monotonic() + 30
+        while in_callback(sys._current_frames()[thread_id]) and time.monotonic() < end:
+            time.sleep(0.001)
+        return time.monotonic() < end
+
+    async def run() -> None:
+        assert in_callback(sys._getframe())
+        assert await asyncio.to_thread(wait_idle, threading.get_ident())
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(run())
+
+
 async def test_waiting_is_no_slow_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     # What the machine does meanwhile must not decide: the clock that is looked at stands still.
     stands = time.monotonic_ns()
@@ -135,8 +157,6 @@ async def test_nobody_watches() -> None:
 
 def test_a_stack_is_shown_from_its_inner_end() -> None:
     def inner() -> str:
-        import sys
-
         return describe_frame(sys._getframe())
 
     shown = inner()

@@ -170,13 +170,21 @@ class _Schedstat:
 
 
 def in_callback(frame: FrameType) -> bool:
-    """Return whether this stack of an event loop's thread runs a callback of the loop."""
+    """Return whether this stack of an event loop's thread runs a callback of the loop.
+
+    The stack of a loop in C, such as uvloop's, has no frame of the loop: between callbacks it ends
+    where `asyncio.Runner` has called the loop.
+    """
+    if frame.f_code.co_filename == asyncio.runners.__file__:
+        return False
     at: FrameType | None = frame
     while at is not None:
+        if at.f_code is asyncio.BaseEventLoop._run_once.__code__:  # type: ignore[attr-defined]
+            return False
         if at.f_code is asyncio.Handle._run.__code__:
             return True
         at = at.f_back
-    return False
+    return True
 
 
 def describe_frame(frame: FrameType) -> str:
