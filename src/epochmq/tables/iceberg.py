@@ -21,7 +21,7 @@ from epochmq.tables.archive_table import (
     new_columns,
 )
 from epochmq.tables.digests import TableDigests
-from epochmq.tables.iceberg_catalog import CATALOG_FILE, IcebergCatalog, check_name
+from epochmq.tables.iceberg_catalog import CATALOG_FILE, IcebergCatalog, check_name, summaries
 from epochmq.tables.marked_table import MarkedTable
 from epochmq.tables.parquet import remove_unused
 from epochmq.tables.storage import Storage, clear_errors, normal
@@ -92,18 +92,10 @@ class IcebergArchive(MarkedTable):
         return self._catalog.load(self.name)
 
     def _find_mark(self) -> TransactionMark | None:
-        for summary in self._summaries():
+        for summary in summaries(self._table):
             if KEY in summary:
                 return TransactionMark.from_json(summary[KEY])
         return None
-
-    def _summaries(self) -> Iterator[dict[str, str]]:
-        """Yield the summaries of the current snapshot and its ancestors, newest first."""
-        snapshot = self._table.current_snapshot()
-        while snapshot is not None:
-            yield dict(snapshot.summary.additional_properties) if snapshot.summary else {}
-            parent = snapshot.parent_snapshot_id
-            snapshot = self._table.snapshot_by_id(parent) if parent is not None else None
 
     def last_batch(self, app: str) -> tuple[int, Offsets] | None:
         owner = self._table.properties.get(OWNER)

@@ -133,6 +133,15 @@ class IcebergCatalog:
         return f"PYICEBERG_CATALOG__{catalog.upper()}__{name}"
 
 
+def summaries(table: Any) -> Iterator[dict[str, str]]:
+    """Yield the summaries of a table's current snapshot and its ancestors, newest first."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield dict(snapshot.summary.additional_properties) if snapshot.summary else {}
+        parent = snapshot.parent_snapshot_id
+        snapshot = table.snapshot_by_id(parent) if parent is not None else None
+
+
 def check_name(name: str) -> str:
     """Return `name`; raises `UsageError` unless it has the form "namespace.table"."""
     parts = re.sub("[_-]", "a", name).split(".")

@@ -14,7 +14,7 @@ from epochmq.base.needs import need
 from epochmq.tables.archive_table import TableConflict
 from epochmq.tables.delta import DeltaArchive, storage_options
 from epochmq.tables.iceberg import DEFAULT_NAME, NO_RETRIES, IcebergArchive
-from epochmq.tables.iceberg_catalog import IcebergCatalog, check_name
+from epochmq.tables.iceberg_catalog import IcebergCatalog, check_name, summaries
 from epochmq.tables.opening import only_ours
 from epochmq.tables.storage import Storage, clear_errors, normal
 
@@ -143,19 +143,12 @@ class IcebergKeyed(KeyedTable):
 
     def state(self) -> str | None:
         self._catalog.refresh(self._table)
-        for summary in self._summaries():
+        for summary in summaries(self._table):
             if STATE in summary:
                 return summary[STATE]
         if self._table.current_snapshot() is not None:
             raise UsageError(f"{self._name} in {self.root} was written by another program")
         return None
-
-    def _summaries(self) -> Iterator[dict[str, str]]:
-        snapshot = self._table.current_snapshot()
-        while snapshot is not None:
-            yield dict(snapshot.summary.additional_properties) if snapshot.summary else {}
-            parent = snapshot.parent_snapshot_id
-            snapshot = self._table.snapshot_by_id(parent) if parent is not None else None
 
     def merge(self, rows: Any, state: str) -> None:
         pa, expressions = need("pyarrow", "lake"), need("pyiceberg.expressions", "lake")

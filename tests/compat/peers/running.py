@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from abc import ABC, abstractmethod
+from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from .ports import free_port
+from .process import Process, is_listening
 
 
 class Running(ABC):
@@ -32,3 +38,27 @@ class Running(ABC):
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+class OneServer(Running):
+    """One process that listens on a port of loopback, in a directory of its own.
+
+    A subclass sets `process`, which logs there.
+    """
+
+    process: Process
+
+    def __init__(self, name: str) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        self.port = free_port()
+
+    def start(self) -> Self:
+        """Start it and wait until it listens."""
+        self.process.start()
+        self.process.wait_ready(lambda: is_listening(self.port), 60)
+        return self
+
+    def stop(self) -> None:
+        """Kill it and remove what it kept."""
+        self.process.kill9()
+        shutil.rmtree(self.root, ignore_errors=True)
