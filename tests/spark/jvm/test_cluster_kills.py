@@ -87,13 +87,14 @@ class Load:
                 self._ended.wait(0.005)
 
 
-def executors() -> list[int]:
-    """The process ids of all executors of this machine's clusters."""
+def executors(nodes: StandaloneCluster) -> list[int]:
+    """The process ids of this cluster's executors, which work in its directories."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                if b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes():
+                is_executor = b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes()
+                if is_executor and (entry / "cwd").readlink().is_relative_to(nodes.place):
                     found.append(int(entry.name))
     return sorted(found)
 
@@ -176,7 +177,9 @@ def test_kills_of_everything_lose_and_repeat_nothing(
             wait_for(archive, lambda: last in jobs.archived())
 
         def kill_executors() -> None:
-            for process in executors():
+            found = executors(nodes)
+            assert found
+            for process in found:
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
 
