@@ -70,8 +70,9 @@ class BrokerHarness:
             broker_name="b", broker_ip1=HOST, broker_cluster_name="c", **changes
         )
         sync = self.options.flush_disk_type == "SYNC_FLUSH"
+        index = self.options.message_index_enable
         self.store = Store.open(
-            self.disk, StoreOptions(sync_flush=sync, **SMALL), pack(HOST, PORT), WALL
+            self.disk, StoreOptions(sync_flush=sync, index=index, **SMALL), pack(HOST, PORT), WALL
         )
         self.later: list[Any] = []
         self._held_writes: list[tuple[Callable[[], None], Done]] | None = None

@@ -43,7 +43,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Search:
-    """What `search_index` gives."""
+    """What `KeyQueries.newest` gives."""
 
     result: Found
 
@@ -65,6 +65,7 @@ class FakeStore:
         self.damage = DamageTable()
         self.indexed: dict[tuple[str, str], list[bytes]] = {}
         self.asked: list[tuple[object, ...]] = []
+        self.keys = SimpleNamespace(newest=self.newest_with_key)
         self.arrivals: object = None
         self.unreadable = False
         self.fenced: str | None = None
@@ -155,7 +156,7 @@ class FakeStore:
                     return memoryview(data)
         return None
 
-    def search_index(
+    def newest_with_key(
         self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
     ) -> Search:
         self.asked.append(("query", topic, key, max_count, begin_wall, end_wall))

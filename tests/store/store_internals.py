@@ -1,6 +1,7 @@
 """What tests of other packages need of the inside of a store."""
 
 from epochmq.store.index_file import IndexFile
+from epochmq.store.message_index import Index
 from epochmq.store.read import Reader
 from epochmq.store.store import Store
 
@@ -19,6 +20,12 @@ def write_without_native(store: Store) -> None:
 def reader_of(store: Store) -> Reader:
     """What a search by key reads messages with."""
     return store._reader
+
+
+def index_of(store: Store) -> Index:
+    """The index of a store that has one."""
+    assert store._index is not None
+    return store._index
 
 
 def slots_of(file: IndexFile) -> memoryview:

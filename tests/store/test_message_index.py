@@ -68,6 +68,17 @@ def test_after_a_crash_unsynced_files_are_made_again() -> None:
     assert len(disk.list(FOLDER)) == 1
 
 
+def test_a_message_whose_keys_are_in_two_files_is_indexed_again() -> None:
+    """The second of its keys was missing for ever if a crash came before the second file's sync."""
+    disk = SimDisk()
+    index = made(disk)
+    fill(index, 12)
+    assert [file.count for file in index.files] == [24, 2]
+    index.sync_steps()[0]()
+    again = Index(disk, replace(SMALL, index_items=24))
+    assert again.load(clean=False, synced_wall_ms=1 << 60) == again.last_offset == 1100
+
+
 def test_a_file_without_a_header_goes() -> None:
     disk = SimDisk()
     index = made(disk)

@@ -58,6 +58,11 @@ def test_a_changed_index() -> None:
     disk = stopped()
     name = disk.list("index")[0]
     disk.open(f"index/{name}").write(40 + 16 * 4 + 20 * 2, b"\x01")
+    before = disk.contents()
+    (problem,) = verify_directory(disk, SMALL).problems
+    assert problem == f"index: index/{name} is damaged; the next start builds it again from the log"
+    assert disk.contents() == before
+    disk.remove("indexChecksums")  # as an older version leaves it
     assert "index: 50 items" in verify_directory(disk, SMALL).problems[0]
 
 

@@ -85,6 +85,9 @@ fraction of the machine's memory if that is less; the largest is dropped first."
 KEY_SEARCHES_MAX = 64
 """Searches by key that a broker runs at a time, in turn."""
 
+KEY_PLACES_MAX = 10_000
+"""Places of messages with one key that a broker names; a reader of more reads the queues."""
+
 LONG_POLLS_MAX = 100_000
 LONG_POLLS_PER_QUEUE_MAX = 10_000
 HOLD_MS_MAX = 120_000

@@ -238,6 +238,8 @@ class Housekeeping:
         self.sync_queues(self._appender.last_wall)
         self.sync_index()
         self._chores.run_all()
+        if self._index is not None:
+            self._index.write_checksums()
         self._checksums.cover(self._flusher.whole_synced)
         self._checksums.sync()
         self._checkpoint.write()

@@ -5,6 +5,7 @@ and are written in whole 4 KiB pages; the header is written last. So everything 
 counts is complete on the device, whenever a crash happens (see the order in `IndexSync`).
 """
 
+import logging
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -15,6 +16,9 @@ from epochmq.base.errors import StoreDamaged
 from epochmq.base.ports import Disk, File
 from epochmq.native import library
 from epochmq.native.native_index import KEY_BYTES, IndexPut, place_of, unpack_keys
+from epochmq.store.index_checksums import IndexDamaged, PageChecksums, checksums_path
+
+_log = logging.getLogger(__name__)
 
 HEADER = Struct(">4q2i")
 """First and last store ms, first and last log offset, used slots, next item number."""
@@ -27,6 +31,13 @@ ITEM = Struct(">iqii")
 
 _PAGE_SLOTS = 1024
 SECONDS_MAX = 0x7FFFFFFF
+
+OTHER_ITEM = -1
+"""What `walk` yields for an item that is not asked for."""
+
+BROKEN_CHAIN = -2
+"""What `walk` yields last if it could not follow a chain to its end."""
+
 _YEAR_9999_MS = 253_370_000_000_000
 
 
@@ -59,6 +70,14 @@ class IndexFile:
                 f" {size}; set them as they were, or delete the directory (it can be rebuilt)"
             )
         self.path = path
+        self._disk = disk
+        self._is_reported = False
+        """Whether damage was logged."""
+        self._checksums: PageChecksums | None = None
+        if create:
+            disk.remove(checksums_path(path))  # of a file with this name that was deleted
+        else:
+            self._checksums = PageChecksums.read(disk, checksums_path(path))
         self.closed = False
         self.count: int
         self.slots_max = slots
@@ -83,6 +102,37 @@ class IndexFile:
     @property
     def full(self) -> bool:
         return self.count >= self.items_max
+
+    def check_start(self, *, clean: bool) -> None:
+        """Check what is used without a further check: the header, and the slots and the last items
+        of a file that is filled on. Other pages are checked when they are read.
+
+        After a crash (`clean` is False) only the checksums of a full file are valid. Raises
+        `IndexDamaged`.
+        """
+        sums = self._checksums
+        used = self._items_at + self.count * ITEM.size
+        if sums is None or not (clean or (self.full and sums.end == used)):
+            self._checksums = None
+            return
+        sums.check(self.file, 0, HEADER.size if self.full else self._items_at)
+        if sums.end != used:
+            raise IndexDamaged(f"{self.path} has {used} bytes in use, but {sums.end} checksums")
+        if not self.full:
+            sums.check(self.file, used - 1, used)
+
+    def write_checksums(self) -> None:
+        """Write the checksums of all that was written; this reads it, and may block."""
+        sums = PageChecksums.of(self.file, self._items_at + self.count * ITEM.size)
+        sums.write(self._disk, checksums_path(self.path))
+        if self.full:
+            self._checksums = sums
+
+    def _read(self, position: int, size: int) -> bytes:
+        """Read bytes of the file; raises `IndexDamaged`."""
+        if self._checksums is not None:
+            self._checksums.check(self.file, position, position + size)
+        return self.file.read(position, size)
 
     def _load(self) -> memoryview:
         """Load the slots into memory, in the machine's byte order."""
@@ -170,7 +220,8 @@ class IndexFile:
             self.slots_used,
             self.count,
         )
-        return IndexSync(self.file, self._page_runs(pages), header, self.last_wall_ms)
+        finish = self.write_checksums if self.full else _nothing
+        return IndexSync(self.file, self._page_runs(pages), header, self.last_wall_ms, finish)
 
     def _page_runs(self, pages: list[int]) -> list[tuple[int, bytes]]:
         """Return (position, bytes) of the dirty slots; adjacent pages are merged.
@@ -211,34 +262,59 @@ class IndexFile:
                 self._dirty[slot // _PAGE_SLOTS] = 1
 
     def item(self, number: int) -> tuple[int, int, int, int]:
-        """Return item `number`: key hash, log offset, seconds, previous item of its slot."""
+        """Return item `number`: key hash, log offset, seconds, previous item of its slot.
+
+        Raises `IndexDamaged`.
+        """
         if self._written <= number < self.count:
             return ITEM.unpack_from(self._new, (number - self._written) * ITEM.size)
-        data = self.file.read(self._items_at + number * ITEM.size, ITEM.size)
-        return ITEM.unpack(data)
+        return ITEM.unpack(self._read(self._items_at + number * ITEM.size, ITEM.size))
 
     def walk(self, key_hash: int, begin: int, end: int) -> Iterator[int]:
-        """Yield the log offsets of items with this hash and time (ms), newest first; -1 for others.
+        """Yield the log offsets of items with this hash and time (ms), newest first, and
+        `OTHER_ITEM` for others.
 
         It yields once per item, so that the caller may stop or pause: a chain may have millions of
-        items. It ends at items older than `begin`, or if the file was closed meanwhile.
+        items. It ends at items older than `begin`. It yields `BROKEN_CHAIN` and ends if the file
+        was closed meanwhile, or is damaged: it has other bytes than were written, or an item that
+        cannot belong to the chain.
         """
         if self.closed:
+            yield BROKEN_CHAIN
             return
+        try:
+            yield from self._walk(key_hash, begin, end)
+        except IndexDamaged as error:
+            if not self._is_reported:
+                self._is_reported = True
+                _log.error(
+                    "%s: searches by key may miss messages. Stop the broker, delete the directory"
+                    " index, and start the broker: it builds the index from the log",
+                    error,
+                )
+            yield BROKEN_CHAIN
+
+    def _walk(self, key_hash: int, begin: int, end: int) -> Iterator[int]:
         slot = key_hash % self.slots_max
         if self._slots is not None:
             number = self._slots[slot]
         else:
-            number = int.from_bytes(self.file.read(HEADER.size + slot * 4, 4), "big", signed=True)
+            number = int.from_bytes(self._read(HEADER.size + slot * 4, 4), "big", signed=True)
         below, oldest = self.count, begin - SET_BACK_MS
-        while 0 < number < below and not self.closed:
-            below = number  # a chain only goes back; a forward link is damage and ends the loop
+        while number:
+            if not 0 < number < below or self.closed:  # a chain only goes back
+                yield BROKEN_CHAIN
+                return
+            below = number
             own_hash, offset, seconds, number = self.item(number)
+            if own_hash < 0 or own_hash % self.slots_max != slot or offset < 0:
+                yield BROKEN_CHAIN
+                return
             wall = self.first_wall_ms + seconds * 1000
             if wall < oldest:
                 return
             is_meant = own_hash == key_hash and begin <= wall + 999 and wall <= end
-            yield offset if is_meant else -1
+            yield offset if is_meant else OTHER_ITEM
 
     def release_slots(self) -> None:
         """Free the slots in memory: the file is full and synced, so they are read from the file."""
@@ -250,14 +326,23 @@ class IndexFile:
 
 
 class IndexSync:
-    """Syncs an index file: first items, then slots, then the header that counts them."""
+    """Syncs an index file: first items, then slots, then the header that counts them.
+
+    `finish` is called last.
+    """
 
     def __init__(
-        self, file: File, runs: list[tuple[int, bytes]], header: bytes, wall_ms: int
+        self,
+        file: File,
+        runs: list[tuple[int, bytes]],
+        header: bytes,
+        wall_ms: int,
+        finish: Callable[[], None],
     ) -> None:
         self._file = file
         self._runs = runs
         self._header = header
+        self._finish = finish
         self.wall_ms = wall_ms
         """Store time of the newest message in the file."""
         self.first: Callable[[], None] = _nothing
@@ -271,10 +356,11 @@ class IndexSync:
         self._file.sync()
         self._file.write(0, self._header)
         self._file.sync()
+        self._finish()
 
 
 def _nothing() -> None:
-    """Do nothing: the file's name is already durable."""
+    """Do nothing: the file's name is durable already, or the file is not full."""
 
 
 def _as_stored(slots: bytes) -> bytes:

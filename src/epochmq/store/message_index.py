@@ -1,14 +1,17 @@
 """The index over message keys: a sequence of index files, of which the last one is filled."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
 from epochmq.base.ports import Disk
+from epochmq.model.crc import crc32
 from epochmq.model.tags import extend_hash
 from epochmq.native.native_index import PackedKeys
 from epochmq.store.held_keys import Row, Staged, java_hashes, one_hash
+from epochmq.store.index_checksums import IndexDamaged, checksums_path
 from epochmq.store.index_file import (
     SET_BACK_MS,
     IndexFile,
@@ -19,7 +22,11 @@ from epochmq.store.index_file import (
 )
 from epochmq.store.options import StoreOptions
 
+_log = logging.getLogger(__name__)
+
 FOLDER = "index"
+START_FILE = "indexStart"
+"""Notes `Index.complete_from`: the number, and its CRC-32 in hexadecimal."""
 _PREFIXES_MAX = 4096
 
 
@@ -48,6 +55,8 @@ class Index:
         """Files removed by `cut` that are not closed yet."""
         self._folder_changed = False
         """Whether a file was created whose name is not synced yet."""
+        self.complete_from = 0
+        """Log offset from which all readable messages with keys are in the index."""
 
     def load(self, *, clean: bool, synced_wall_ms: int) -> int | None:
         """Open the files; return the log offset from which keys must be indexed again, or None.
@@ -69,10 +78,14 @@ class Index:
                 rebuild = file.first_offset if rebuild is None else rebuild
                 self.stale.append(file)
                 continue
+            if not _is_sound(file, clean=clean):
+                rebuild = self.next_from
+                self.stale.append(file)
+                continue
             if not clean and file.count == 1:
                 # Its header never got to the device. What the checkpoint calls synced may have been
                 # in an older file that this one replaced: only what is still here is indexed.
-                rebuild = self.last_offset + 1
+                rebuild = self.next_from
                 self.stale.append(file)
                 continue
             self.files.append(file)
@@ -87,14 +100,53 @@ class Index:
             self._drop(file)
         self.stale = []
 
+    def forget_checksums(self) -> None:
+        """Delete the checksums of the last file, which is filled from now on."""
+        if self.files and not self.files[-1].full:
+            self._disk.remove(checksums_path(self.files[-1].path))
+
     def _drop(self, file: IndexFile) -> None:
         file.close()
         self._disk.remove(file.path)
+        self._disk.remove(checksums_path(file.path))
+
+    def write_checksums(self) -> None:
+        """Write the checksums of the file that is being filled, at a clean stop."""
+        if self.files and not self.files[-1].full and self.files[-1].count > 1:
+            self.files[-1].write_checksums()
+
+    def trust_from(self, keys_from: int, *, foreign: bool) -> None:
+        """Set `complete_from`: what an earlier run noted, or `keys_from` where nothing is noted.
+
+        Args:
+            keys_from: log offset from which this run adds all keys.
+            foreign: whether another program may have used the store since.
+        """
+        noted = None if foreign else _noted_start(self._disk)
+        if noted is None:
+            noted = keys_from
+            self._disk.write_file(START_FILE, _start_note(noted))
+        self.complete_from = noted
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether a file before the last one has fewer items than fit: keys were lost then."""
+        return any(not file.full for file in self.files[:-1])
 
     @property
     def last_offset(self) -> int:
         """Log offset of the newest message in the index; -1 if there is none."""
         return self.files[-1].last_offset if self.files and self.files[-1].count > 1 else -1
+
+    @property
+    def next_from(self) -> int:
+        """Log offset from which keys may be missing.
+
+        The keys of one message may be in two files. If only the first of these files is left, the
+        message counts as missing, and its first keys will be in the index twice.
+        """
+        is_cut = bool(self.files) and self.files[-1].full
+        return self.last_offset + (0 if is_cut else 1)
 
     def reaches(self, end: int) -> bool:
         """Whether `cut` would delete files."""
@@ -126,6 +178,7 @@ class Index:
         """Delete dropped files durably; this may block, and may run outside the event loop."""
         for path in paths:
             self._disk.remove(path)
+            self._disk.remove(checksums_path(path))
         if paths:
             self._disk.sync_dir(FOLDER)
 
@@ -239,7 +292,7 @@ class Index:
         return list(islice(found, count))
 
     def walk(self, topic: str, key: str, begin: int, end: int) -> Iterator[int]:
-        """Yield the same, item by item, -1 for other items; see `IndexFile.walk`."""
+        """Yield the same, item by item, negative numbers for others; see `IndexFile.walk`."""
         key_hash = self.hash_of(topic, key)
         for file in self.files[::-1]:
             if file.count <= 1 or file.first_wall_ms > end:
@@ -280,3 +333,38 @@ class Index:
         self._close_gone()
         for file in self.files:
             file.close()
+
+
+def _is_sound(file: IndexFile, *, clean: bool) -> bool:
+    """Return whether a file can be used; if not, log why."""
+    try:
+        file.check_start(clean=clean)
+    except IndexDamaged as error:
+        _log.error("%s; the index is built again from there on", error)
+        return False
+    return True
+
+
+# The start of the complete part ---------------------------------------------------------------
+# An index of RocketMQ, or one that was switched off for a while, may lack keys, and its files do
+# not tell. So `START_FILE` notes from where the index is known to be complete.
+
+
+def forget_start(disk: Disk) -> None:
+    """Remove the note, durably: messages will be stored without their keys."""
+    if disk.exists(START_FILE):
+        disk.remove(START_FILE)
+        disk.sync_dir("")
+
+
+def _start_note(offset: int) -> bytes:
+    number = str(offset).encode()
+    return b"%s %08x\n" % (number, crc32(number))
+
+
+def _noted_start(disk: Disk) -> int | None:
+    """Return the noted offset; None without a note, and for a damaged one."""
+    data = disk.read_file(START_FILE) or b""
+    number, _, _ = data.partition(b" ")
+    is_sound = number.isdigit() and len(number) < 20 and data == _start_note(int(number))
+    return int(number) if is_sound else None

@@ -85,6 +85,11 @@ class Reader:
         self.missed = 0
         self.messages = 0
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The log offsets between which records can be read: the log's start, the readable end."""
+        return self._pointers.start, self._pointers.readable
+
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Return (min, max) of the queue offsets a reader may request; (0, 0) for an unknown
         queue.

@@ -28,6 +28,7 @@ from epochmq.store.dispatch import LogDispatcher, QueueGap
 from epochmq.store.draft import PRE_BLANK_SIZE
 from epochmq.store.held_keys import Staged
 from epochmq.store.log_end import CutTail, end_log, write_again
+from epochmq.store.message_index import Index, forget_start
 from epochmq.store.scan import DispatchEntry, ScanEnd, walk, walk_log
 from epochmq.store.sinks import SinkMemory, load_snapshot
 from epochmq.store.store_files import StoreFiles
@@ -208,17 +209,25 @@ class Recovery:
     def _load_index(self) -> int | None:
         """Open the index; return the log offset from which keys are missing, None if none are."""
         if self._index is None:
+            forget_start(self._disk)
             return None
+        keys_from = self._keys_from(self._index)
+        first = self._index.next_from if keys_from is None else keys_from
+        self._index.trust_from(first, foreign=self._checkpoint.foreign)
+        return keys_from
+
+    def _keys_from(self, index: Index) -> int | None:
         wall = self._checkpoint.index_wall_ms
-        rebuild = self._index.load(clean=self._found.clean, synced_wall_ms=wall)
-        if self._index.stale:
+        rebuild = index.load(clean=self._found.clean, synced_wall_ms=wall)
+        if index.stale:
             self._forget_index_claim()
-            self._index.remove_stale()
+            index.remove_stale()
+        index.forget_checksums()
         if not self._log.segments:
             return rebuild
         if self._found.clean:
-            return self._index.last_offset + 1 if rebuild is None else rebuild
-        complete = max(self._begins_before(wall - MARGIN_MS), self._index.last_offset + 1)
+            return index.next_from if rebuild is None else rebuild
+        complete = max(self._begins_before(wall - MARGIN_MS), index.next_from)
         return complete if rebuild is None else min(rebuild, complete)
 
     def _forget_index_claim(self) -> None:
@@ -326,7 +335,7 @@ class Recovery:
         )
         if self._index is not None and keys_from is not None:
             # An earlier, abandoned run may have added some keys.
-            keys_from = max(keys_from, self._index.last_offset + 1)
+            keys_from = max(keys_from, self._index.next_from)
         keys_from = _NEVER if keys_from is None else keys_from
         derive_from = min(units_from, keys_from, self._sinks_from)
         end = ScanEnd()

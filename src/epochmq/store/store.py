@@ -15,7 +15,7 @@ from epochmq.store.flush import Flusher
 from epochmq.store.follow import Follower
 from epochmq.store.gate import Gate
 from epochmq.store.housekeeping import Every, Housekeeping
-from epochmq.store.key_query import KeySearch, query_index
+from epochmq.store.key_query import KeyQueries, query_index
 from epochmq.store.message_index import FOLDER as INDEX_FOLDER
 from epochmq.store.message_index import IndexResult
 from epochmq.store.native_batch import CheckedBatch, Placed
@@ -84,7 +84,6 @@ class Store:
         self._disk = files.disk
         self._log = files.log
         self._queues = files.queues
-        self._index = files.index
         self._checkpoint = files.checkpoint
         self.checksums = files.checksums
         # Appends, by this broker or by a master
@@ -122,6 +121,7 @@ class Store:
         self.damage = self._check.damage
         self.scrub = Scrub(files, self.pointers, self._check, self.chores)
         self._reader = Reader(files.log, files.queues, self.pointers, self._check)
+        self.keys = KeyQueries(files, self._reader, self._index_staged)
         self._native_messages = NativeMessages(
             files, self.pointers, self._reader, store_host, self._appender.is_plain_topic
         )
@@ -434,17 +434,8 @@ class Store:
         self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
     ) -> IndexResult:
         """Return the newest records of `topic` with `key`, stored within the given times (ms)."""
-        search = self.search_index(topic, key, max_count, begin_wall, end_wall)
+        search = self.keys.newest(topic, key, max_count, begin_wall, end_wall)
         return IndexResult([], 0, 0) if search is None else query_index(search)
-
-    def search_index(
-        self, topic: str, key: str, max_count: int, begin_wall: int, end_wall: int
-    ) -> KeySearch | None:
-        """Return the same query as steps (`KeySearch`); None if the store has no index."""
-        if self._index is None:
-            return None
-        self._index_staged()
-        return KeySearch(self._index, self._reader, topic, key, max_count, begin_wall, end_wall)
 
     # Replication ------------------------------------------------------------------------------
 
@@ -520,7 +511,7 @@ class Store:
         """Compare queues and index with the log; for tests and small stores, because it is slow."""
         self.commit()
         self._index_staged()
-        verifier = Verifier(self._log, self._queues, self._index, self.options)
+        verifier = Verifier(self._log, self._queues, self._files.index, self.options)
         end = min(self._log.committed, self.whole_end)
         readable = self.pointers.readable if self.options.replicated else None
         return verifier.run(end, index_end=readable)
@@ -580,7 +571,7 @@ class Store:
             "queues": len(self._queues.all()),
             "queues_unwritten": len(self._queues.dirty),
             "index_staged": len(self._appender.staged),
-            "index_files": len(self._index.files) if self._index is not None else 0,
+            "index_files": len(self._files.index.files) if self._files.index is not None else 0,
             "log_files": len(self._log.segments),
             "log_files_deleted": self.retention.deleted_files,
             "transient_bytes": len(self._log.pending or b""),

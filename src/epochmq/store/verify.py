@@ -218,6 +218,12 @@ class Verifier:
     def _compare_index(self) -> None:
         if self._index is None:
             return
+        if self._index.stale:
+            path = self._index.stale[0].path
+            self.found.report(
+                f"index: {path} is damaged; the next start builds it again from the log"
+            )
+            return
         # A Java broker indexes the last message of a file once more after its own crash.
         have = list(dict.fromkeys(self._index.items()))
         self.found.index_items = len(have)
