@@ -52,6 +52,13 @@ def test_bounds_times_and_groups_on_both_brokers(peer: Peer, topic: str) -> None
             assert await calls.committed(group, [first, second]) == {first: 3, second: 4}
             progress, _ = await admin.progress(group, topic)
             assert progress[MessageQueue(topic, first.broker_name, 0)].consumer_offset == 3
+            places = await calls.key_places([first, second], ["k0", "none"])
+            assert places.keys() <= {first, second}, "RocketMQ's broker does not know the request"
+            if peer.kind == "epochmq":
+                assert [each.offsets for each in places[first]] == [(0,), ()]
+                assert [each.offsets for each in places[second]] == [(), ()]
+            else:
+                assert places == {}
             with pytest.raises(UsageError, match=f"cannot tell where epoch 1 of {topic} begins"):
                 await calls.epoch_offsets(topic, 1)
 

@@ -1,6 +1,7 @@
 """Filters as queues and ranges: never narrower than what Spark would keep."""
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,13 +19,18 @@ from pyspark.sql.datasource import (
     StringContains,
 )
 
+from epochmq.client.aio.bulk_calls import QueuePlaces
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.plan import QueueRange
-from epochmq.spark.pushdown import CLOCK_BACK_MS, pushed
+from epochmq.spark.pushdown import CLOCK_BACK_MS, GAP_ROWS, KEYS_MAX, PlacesOf, pushed
 
 Q = [MessageQueue(topic, broker, n) for topic in "tu" for broker in "ab" for n in range(3)]
 BOUNDS = dict.fromkeys(Q, (0, 10))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def no_places(queues: Iterable[MessageQueue], keys: Iterable[str]) -> dict[MessageQueue, Any]:
+    raise AssertionError("no filter names keys")
 
 
 def test_tags_are_filtered_by_the_broker() -> None:
@@ -59,7 +65,7 @@ def test_numbers_are_decided_here(filters: list[tuple[Any, str, int]]) -> None:
     spans = [QueueRange(queue, *pair) for queue, pair in wanted.queues(BOUNDS).items()]
     found = {
         (span.queue, offset)
-        for span in wanted.narrowed(spans, lambda times: {})
+        for span in wanted.narrowed(spans, lambda times: {}, no_places)
         for offset in range(span.start, span.stop)
     }
     assert found == {
@@ -98,6 +104,7 @@ def test_times_are_never_cut_too_short(times: list[int], data: st.DataObject) ->
     span = wanted.narrowed(
         [QueueRange(Q[0], 0, len(times))],
         lambda at: {queue: bisect_left(times, ms) for queue, ms in at.items()},
+        no_places,
     )[0]
     for n, ms in enumerate(times):
         if all(COMPARE[kind](EPOCH + timedelta(milliseconds=ms), when) for kind, when in moments):
@@ -114,6 +121,7 @@ def test_a_range_of_times_is_a_range_of_offsets() -> None:
     (span,) = wanted.narrowed(
         [QueueRange(Q[0], 0, 600)],
         lambda at: {queue: bisect_left(times, ms) for queue, ms in at.items()},
+        no_places,
     )
     margin = CLOCK_BACK_MS // 60_000
     assert (span.start, span.stop) == (200 - margin, 300 + margin + 1)
@@ -129,11 +137,92 @@ def test_names_choose_queues() -> None:
     assert nothing.queues(BOUNDS) == {}
 
 
+WORDS = ("a", "bb", "c")
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
+rows = st.lists(st.one_of(st.none(), texts), max_size=40)
+
+
+def answers(
+    table: dict[MessageQueue, list[str | None]], searched: dict[MessageQueue, tuple[int, int]]
+) -> PlacesOf:
+    """What brokers say that searched the named ranges: other offsets may have the word too."""
+
+    def places_of(
+        queues: Iterable[MessageQueue], keys: Iterable[str]
+    ) -> dict[MessageQueue, list[QueuePlaces]]:
+        words = list(keys)
+        return {
+            queue: [
+                QueuePlaces(
+                    *searched[queue],
+                    tuple(
+                        at for at, text in enumerate(table[queue]) if word in (text or "").split()
+                    ),
+                )
+                for word in words
+            ]
+            for queue in queues
+            if queue in searched
+        }
+
+    return places_of
+
+
+@given(st.lists(rows, min_size=3, max_size=3), st.lists(texts, min_size=1, max_size=3), st.data())
+def test_no_row_with_the_keys_is_left_out(
+    columns: list[list[str | None]], wanted_texts: list[str], data: st.DataObject
+) -> None:
+    table = dict(zip(Q, columns, strict=False))
+    searched = {
+        queue: (data.draw(st.integers(0, 40)), data.draw(st.integers(0, 40)))
+        for queue in data.draw(st.sets(st.sampled_from(list(table))))
+    }
+    every = In(("keys",), tuple(wanted_texts))
+    wanted, rest = pushed([every])
+    assert rest == [every], "Spark compares the whole text"
+    spans = [QueueRange(queue, 0, len(column)) for queue, column in table.items()]
+    found = wanted.narrowed(spans, lambda times: {}, answers(table, searched))
+    read = {(span.queue, at) for span in found for at in range(span.start, span.stop)}
+    assert len(read) == sum(span.count for span in found), "no row is read twice"
+    for queue, column in table.items():
+        for at, text in enumerate(column):
+            assert text not in wanted_texts or (queue, at) in read
+            assert (queue, at) in read or queue in searched
+
+
+def test_a_key_is_read_where_it_is() -> None:
+    """The places of one key; near ones are read together, and what was not searched as a whole."""
+    wanted, _ = pushed([EqualTo(("keys",), "order-7 b")])
+    asked: list[tuple[list[MessageQueue], list[str]]] = []
+
+    def places_of(
+        queues: Iterable[MessageQueue], keys: Iterable[str]
+    ) -> dict[MessageQueue, list[QueuePlaces]]:
+        asked.append((list(queues), list(keys)))
+        found = (20_000, 20_000 + GAP_ROWS, 50_000, 95_000)
+        return {Q[0]: [QueuePlaces(1_000, 90_000, found)]}
+
+    spans = [QueueRange(Q[0], 900, 90_010), QueueRange(Q[1], 0, 5), QueueRange(Q[2], 3, 3)]
+    assert wanted.narrowed(spans, lambda times: {}, places_of) == [
+        QueueRange(Q[0], 900, 1_000),
+        QueueRange(Q[0], 20_000, 20_001 + GAP_ROWS),
+        QueueRange(Q[0], 50_000, 50_001),
+        QueueRange(Q[0], 90_000, 90_010),
+        QueueRange(Q[1], 0, 5),
+    ]
+    assert asked == [([Q[0], Q[1]], ["order-7"])]
+    nothing, _ = pushed([EqualTo(("keys",), "a"), EqualTo(("keys",), "b")])
+    assert nothing.narrowed(spans, lambda times: {}, places_of) == []
+
+
 def test_the_rest_is_sparks() -> None:
     filters = [
         StringContains(("keys",), "k"),
         Not(EqualTo(("queueId",), 1)),
-        EqualTo(("keys",), "a"),
+        EqualTo(("keys",), ""),
+        EqualTo(("keys",), None),
+        In(("keys",), ("a", " ")),
+        In(("keys",), tuple(f"k{n}" for n in range(KEYS_MAX + 1))),
         EqualTo(("queueOffset",), None),
         GreaterThan(("storeTimestamp",), datetime(2026, 1, 1)),
         IsNotNull(("tags",)),

@@ -1,11 +1,12 @@
 """The asynchronous part of `Cluster`: requests to brokers, each with retries."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 
 from epochmq.base.errors import NotReachable, Refused, UsageError
 from epochmq.client.aio.admin_client import Admin
-from epochmq.client.aio.bulk_calls import BulkCalls
+from epochmq.client.aio.bulk_calls import BulkCalls, QueuePlaces
 from epochmq.client.core.route_cache import MASTER_ID
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import retry_topic
@@ -14,6 +15,11 @@ from epochmq.spark.retry import Retries
 from epochmq.wire.codes import ResponseCode
 
 Bounds = dict[MessageQueue, tuple[int, int]]
+
+_log = logging.getLogger(__name__)
+
+_SEARCHES = 16
+"""Searches by key at a time; a broker runs 64 of all its clients."""
 
 _NO_EPOCHS = frozenset(
     {
@@ -91,6 +97,35 @@ class SparkClusterCalls:
             return await self._admin.offset_at(self._any(queue.broker_name), queue, wall_ms)
 
         return await self._retries.ask(f"searching {queue} by time", work, queue.topic)
+
+    async def key_places(
+        self, queues: Sequence[MessageQueue], keys: Sequence[str]
+    ) -> dict[MessageQueue, list[QueuePlaces]]:
+        """Return the places of each key by queue, without the queues that some search lacks."""
+        homes = sorted({(queue.topic, queue.broker_name) for queue in queues})
+        limit = asyncio.Semaphore(_SEARCHES)
+        asked = [(home, key) for home in homes for key in keys]
+        answers = await asyncio.gather(*(self._key_places(*each, limit) for each in asked))
+        found: dict[MessageQueue, list[QueuePlaces]] = {}
+        for ((topic, broker_name), _), places in zip(asked, answers, strict=True):
+            for queue_id, each in places.items():
+                found.setdefault(MessageQueue(topic, broker_name, queue_id), []).append(each)
+        return {queue: each for queue, each in found.items() if len(each) == len(keys)}
+
+    async def _key_places(
+        self, home: tuple[str, str], key: str, limit: asyncio.Semaphore
+    ) -> dict[int, QueuePlaces]:
+        topic, broker_name = home
+
+        async def work() -> dict[int, QueuePlaces]:
+            async with limit:
+                return await self._bulk.key_places(topic, key, self._any(broker_name))
+
+        try:
+            return await self._retries.ask(f"searching {topic} for a key", work, topic)
+        except Refused as error:
+            _log.info("%s reads all of %s: %s", broker_name, topic, error.remark)
+            return {}
 
     async def committed(
         self, group: str, queues: Sequence[MessageQueue]

@@ -3,6 +3,7 @@ and tags that the broker filters.
 
 Spark passes filters that are joined by AND. A filter that is fully applied here is not returned to
 Spark. Filters on time are returned: a range of store times is only roughly a range of offsets.
+Filters on keys are returned too: the index of a broker names offsets that may have a key.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from epochmq.client.aio.bulk_calls import QueuePlaces
 from epochmq.model.tags import split_expression
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.plan import QueueRange
@@ -37,7 +39,19 @@ _MS = timedelta(milliseconds=1)
 NEVER_NULL = frozenset({"topic", "queueId", "queueOffset", "brokerName", "storeTimestamp"})
 _RANGES = (EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
 
+KEYS_MAX = 16
+"""A filter on more keys reads everything: each key is one request to each broker."""
+
+GAP_ROWS = 100
+"""Two places of a key with fewer rows between them are read together: a request of its own costs
+about as much as this many rows.
+"""
+
 Bounds = Mapping[MessageQueue, tuple[int, int]]
+OffsetsAt = Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]]
+PlacesOf = Callable[
+    [Iterable[MessageQueue], Iterable[str]], Mapping[MessageQueue, Sequence[QueuePlaces]]
+]
 Interval = tuple[int | None, int | None]
 """The first value of the interval and the value after the last one; None means open."""
 
@@ -54,6 +68,8 @@ class PushedFilters:
     """For `queueId`, `queueOffset` and `storeTimestamp` (ms)."""
     queue_ids: frozenset[int] | None = None
     tags: frozenset[str] | None = None
+    keys: frozenset[str] | None = None
+    """Whole texts of the column `keys`."""
 
     def queues(self, bounds: Bounds) -> dict[MessageQueue, tuple[int, int]]:
         """Return the queues that can have matching rows."""
@@ -81,11 +97,13 @@ class PushedFilters:
     def narrowed(
         self,
         spans: Sequence[QueueRange],
-        offsets_at: Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]],
+        offsets_at: OffsetsAt,
+        places_of: PlacesOf,
     ) -> list[QueueRange]:
         """Cut ranges to the offsets that can have matching rows.
 
-        `offsets_at` searches queues by store time (ms) and returns queue offsets.
+        `offsets_at` searches queues by store time (ms) and returns queue offsets. `places_of`
+        searches queues by keys; it returns the places of each key, or leaves a queue out.
         """
         low, high = self.numbers.get("queueOffset", (None, None))
         cut = [_cut(span, low, high) for span in spans]
@@ -96,13 +114,47 @@ class PushedFilters:
         if until is not None and cut:
             at = offsets_at({span.queue: max(0, until + CLOCK_BACK_MS) for span in cut})
             cut = [_cut(span, None, at[span.queue]) for span in cut]
-        return cut
+        return cut if self.keys is None else self._at_keys(cut, places_of)
+
+    def _at_keys(self, spans: list[QueueRange], places_of: PlacesOf) -> list[QueueRange]:
+        """Cut ranges to the places of `keys`, where brokers know them."""
+        assert self.keys is not None
+        filled = [span for span in spans if span.count]
+        if not filled or not self.keys:
+            return []
+        places = places_of([span.queue for span in filled], {_word(text) for text in self.keys})
+        parts: list[QueueRange] = []
+        for span in filled:
+            found = places.get(span.queue)
+            parts += at_places(span, found) if found else [span]
+        return parts
 
 
 def within(number: int, interval: Interval | None) -> bool:
     """Return whether `number` lies in the interval; None contains all numbers."""
     low, high = interval or (None, None)
     return (low is None or number >= low) and (high is None or number < high)
+
+
+def at_places(span: QueueRange, places: Sequence[QueuePlaces]) -> list[QueueRange]:
+    """Return the parts of `span` that may have one of the keys whose places are given.
+
+    Parts outside of what was searched for every key are kept whole. Parts that lie near to each
+    other are one.
+    """
+    start = min(max(span.start, *(each.start for each in places)), span.stop)
+    stop = max(min(span.stop, *(each.stop for each in places)), start)
+    offsets = sorted({at for each in places for at in each.offsets if start <= at < stop})
+    kept = [(span.start, start), *((at, at + 1) for at in offsets), (stop, span.stop)]
+    parts: list[QueueRange] = []
+    for low, high in kept:
+        if low >= high:
+            continue
+        if parts and low - parts[-1].stop < GAP_ROWS:
+            parts[-1] = replace(parts[-1], stop=high)
+        else:
+            parts.append(QueueRange(span.queue, low, high))
+    return parts
 
 
 def _cut(span: QueueRange, low: int | None, high: int | None) -> QueueRange:
@@ -142,6 +194,15 @@ def _apply(wanted: PushedFilters, each: Filter) -> tuple[PushedFilters | None, b
         before_tags = wanted.tags
         tags = frozenset(wanted_tags)
         return replace(wanted, tags=tags if before_tags is None else before_tags & tags), True
+    if column == "keys" and isinstance(each, EqualTo | In):
+        texts = each.value if isinstance(each, In) else (each.value,)
+        if len(texts) > KEYS_MAX or not all(
+            isinstance(text, str) and _word(text) for text in texts
+        ):
+            return None, False
+        before_keys = wanted.keys
+        keys = frozenset(texts)
+        return replace(wanted, keys=keys if before_keys is None else before_keys & keys), False
     if column == "queueId" and isinstance(each, In):
         ids = frozenset(each.value)
         before_ids = wanted.queue_ids
@@ -153,6 +214,11 @@ def _apply(wanted: PushedFilters, each: Filter) -> tuple[PushedFilters | None, b
         joined = _joined(wanted.numbers.get(column), found)
         return replace(wanted, numbers={**wanted.numbers, column: joined}), column[0] == "q"
     return None, False
+
+
+def _word(text: str) -> str:
+    """Return the longest of the keys in a text of the column `keys`; "" if it has none."""
+    return max(text.split(" "), key=len)
 
 
 def _is_tag(value: Any) -> bool:

@@ -101,7 +101,7 @@ class BatchReader(DataSourceReader):
         begin = resolve(cluster, bounds, options.start or _EARLIEST)
         end = resolve(cluster, bounds, options.end or _LATEST)
         spans = between(self.wanted.queues(bounds), begin, end, options)
-        spans = self.wanted.narrowed(spans, cluster.offsets_at)
+        spans = self.wanted.narrowed(spans, cluster.offsets_at, cluster.key_places)
         return split(spans, options["minPartitions"], options["maxRecordsPerPartition"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from epochmq.client.aio.admin_client import Admin
+from epochmq.client.aio.bulk_calls import QueuePlaces
 from epochmq.model.topic import MessageQueue
 from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.cluster_calls import Bounds, SparkClusterCalls
@@ -136,6 +137,14 @@ class Cluster:
     def offsets_at(self, times: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Return `offset_at` of many queues, requested concurrently."""
         return self._loop.run(self._calls.offsets_at(times))
+
+    def key_places(
+        self, queues: Iterable[MessageQueue], keys: Iterable[str]
+    ) -> dict[MessageQueue, list[QueuePlaces]]:
+        """Return the places of each of `keys` in `queues`; queues that must be read are left
+        out.
+        """
+        return self._loop.run(self._calls.key_places(list(queues), sorted(keys)))
 
     def committed(self, group: str | None, queue: MessageQueue) -> int | None:
         """Return the committed offset of a group in `queue`; None when it has none."""

@@ -183,6 +183,8 @@ class RequestCode(IntEnum):
     """EpochMQ only: asks for the nonce that binds the signatures of requests to the connection."""
     READ_AUDIT_LOG = 34012
     """EpochMQ only: the latest lines of a broker's audit log."""
+    KEY_PLACES = 34013
+    """EpochMQ only: the queue offsets of all messages of a topic with a key."""
     GET_ALL_CONSUMER_ORDER_INFO = 34007
     """EpochMQ only, for replicas: the batches of ordered pops that are not acknowledged yet."""
     POP_MESSAGE = 200050

@@ -64,6 +64,28 @@ async def test_a_queue_is_read_in_megabytes(instance: Instance, queue: MessageQu
     assert (moved.status, moved.max_offset) == (PullStatus.OFFSET_ILLEGAL, at)
 
 
+async def test_places_of_a_key(namesrv: str, topic: str, instance: Instance) -> None:
+    async with Producer(namesrv, "p") as producer:
+        await producer.send(Message(topic, b"first"))
+        queue = next(q for q in await producer.queues(topic) if q.queue_id == 0)
+        for n in range(6):
+            keys = ("shared", f"n{n}") if n % 2 else (f"n{n}",)
+            await producer.send(Message(topic, b"x", keys=keys), queue=queue)
+    await instance.ensure_route(topic)
+    address = instance.routes.master(queue.broker_name)
+    assert address is not None
+    calls = BulkCalls(instance)
+    found = (await calls.key_places(topic, "shared", address))[0]
+    assert found.start == 0
+    assert found.stop - 5 == found.offsets[0], "the last six messages are these"
+    assert found.offsets == (found.stop - 5, found.stop - 3, found.stop - 1)
+    assert (await calls.key_places(topic, "n4", address))[0].offsets == (found.stop - 2,)
+    assert (await calls.key_places(topic, "none", address))[0].offsets == ()
+    with pytest.raises(Refused) as refused:
+        await calls.key_places("Nope", "n4", address)
+    assert refused.value.code == ResponseCode.TOPIC_NOT_EXIST
+
+
 async def test_errors_keep_their_code(instance: Instance, queue: MessageQueue) -> None:
     await instance.ensure_route(queue.topic)
     with pytest.raises(Refused) as refused:
@@ -83,6 +105,11 @@ async def test_a_broker_that_does_not_know_them(
         await instance.ensure_route(topic)
         with pytest.raises(Refused) as refused:
             await BulkCalls(instance).read(orders[0].queue, 0)
+        assert refused.value.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        address = instance.routes.master(orders[0].queue.broker_name)
+        assert address is not None
+        with pytest.raises(Refused) as refused:
+            await BulkCalls(instance).key_places(topic, "k", address)
         assert refused.value.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     finally:
         await instance.close()

@@ -146,6 +146,12 @@ def test_a_batch_has_every_column_of_every_message(
             filtered = read(spark, namesrv, topic).where(condition)
             assert sorted((row.queueId, row.queueOffset) for row in filtered.collect()) == found
         spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    for condition in ("keys = 'a b'", "keys in ('a b', 'k7')", "keys = 'a'", "keys = 'none'"):
+        whole = read(spark, namesrv, topic, pushdown=False).where(condition)
+        found = sorted((row.queueId, row.queueOffset) for row in whole.collect())
+        assert len(found) == {"keys = 'a b'": 1, "keys in ('a b', 'k7')": 2}.get(condition, 0)
+        filtered = read(spark, namesrv, topic).where(condition)
+        assert sorted((row.queueId, row.queueOffset) for row in filtered.collect()) == found
     chosen = spark.read.format("rocketmq").schema("body binary, tags string")
     chosen = chosen.options(nameServer=namesrv, assign=f'{{"{topic}": ["{first.broker_name}:1"]}}')
     assert [tuple(row) for row in chosen.load().collect()] == [(bytearray(b"bare"), None)]

@@ -6,14 +6,14 @@ walk over all of them.
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 from epochmq.base import limits
 from epochmq.base.errors import EnvironmentFault, Refused
-from epochmq.store.key_query import KeySearch
-from epochmq.store.message_index import IndexResult
+from epochmq.store.key_query import SteppedSearch
 from epochmq.wire.codes import ResponseCode
 
-Done = Callable[[IndexResult | None], None]
+T = TypeVar("T")
 
 STEP_ITEMS = 500
 """Index items that one turn examines; takes about 2 ms."""
@@ -24,12 +24,12 @@ class KeySearches:
 
     def __init__(self, soon: Callable[[Callable[[], None]], None]) -> None:
         self._soon = soon
-        self._waiting: deque[tuple[KeySearch, Done]] = deque()
+        self._waiting: deque[tuple[SteppedSearch[Any], Callable[[Any], None]]] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def run(self, search: KeySearch, done: Done) -> None:
+    def run(self, search: SteppedSearch[T], done: Callable[[T | None], None]) -> None:
         """Start a search; `done` gets the result, possibly at once, or None if the disk fails.
 
         Raises `Refused` (SYSTEM_BUSY) if too many searches are running.

@@ -215,7 +215,7 @@ PERMISSIONS: dict[Code, PermissionOf] = {
         Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, Code.POP_MESSAGE, Code.ACK_MESSAGE,
         Code.CHANGE_MESSAGE_INVISIBLETIME, Code.NOTIFICATION, Code.PEEK_MESSAGE, Code.POLLING_INFO,
     ),
-    **_codes(_topic("topic", _SUB), Code.BULK_READ, Code.EPOCH_OFFSETS),
+    **_codes(_topic("topic", _SUB), Code.BULK_READ, Code.EPOCH_OFFSETS, Code.KEY_PLACES),
     **_codes(_batch_ack, Code.BATCH_ACK_MESSAGE),
     **_codes(_group("group", _SUB), Code.CONSUMER_SEND_MSG_BACK),
     **_codes(_group("consumerGroup", _SUB | _GET), Code.GET_CONSUMER_LIST_BY_GROUP),

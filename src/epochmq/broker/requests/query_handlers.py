@@ -1,13 +1,20 @@
-"""Queries of messages and queues: by key 12, by log offset 33, queue units 321, bounds 29 to 32."""
+"""Queries of messages and queues: by key 12 and 34013, by log offset 33, queue units 321, bounds 29
+to 32.
+"""
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.base.ports import Buffer
 from epochmq.broker.context.broker_context import BrokerContext
-from epochmq.broker.requests.common import NodeHandler, ok
+from epochmq.broker.requests.common import NodeHandler, known_topic, ok
 from epochmq.model import record
+from epochmq.store.key_query import KeyPlaces
 from epochmq.store.message_index import IndexResult
-from epochmq.wire.bodies.offset_bodies import ConsumeQueueData, QueryConsumeQueueBody
+from epochmq.wire.bodies.offset_bodies import (
+    ConsumeQueueData,
+    KeyPlacesBody,
+    QueryConsumeQueueBody,
+)
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.header import decode_header
@@ -23,6 +30,7 @@ from epochmq.wire.headers.offset_headers import (
     TimestampResponseHeader,
     ViewMessageHeader,
 )
+from epochmq.wire.headers.pull_headers import KeyPlacesHeader
 from epochmq.wire.session import Session
 
 _ANSWER_BYTES_MAX = limits.FRAME_BYTES_MAX - limits.HEADER_BYTES_MAX
@@ -38,7 +46,7 @@ def handle_query(node: BrokerContext, command: Command, session: Session, now: i
     header = decode_header(QueryMessageHeader, command.ext)
     options = node.options
     wanted = options.default_query_max_num if header.uniqueKey else header.maxNum
-    search = node.store.search_index(
+    search = node.store.keys.newest(
         header.topic,
         header.key,
         max(1, min(wanted, options.max_msgs_num_batch)),
@@ -49,6 +57,34 @@ def handle_query(node: BrokerContext, command: Command, session: Session, now: i
         session.answer(command, _answer(IndexResult([], 0, 0)))
     else:
         node.searches.run(search, lambda found: session.answer(command, _answer(found)))
+    return HELD
+
+
+def handle_key_places(node: BrokerContext, command: Command, session: Session, now: int) -> Held:
+    """Answer where the messages with a key are (KEY_PLACES 34013), if the index has them all.
+
+    Returns `HELD` and answers when the search is complete. Raises `Refused` for an unknown topic.
+    """
+    header = decode_header(KeyPlacesHeader, command.ext)
+    topic = known_topic(node, header.topic)
+    store = node.store
+    search = store.keys.places(header.topic, header.key)
+    if search is None:
+        session.answer(command, ok(KeyPlacesBody()))
+        return HELD
+    queue_ids = sorted({*range(topic.read_queue_nums), *store.queues(header.topic)})
+    ends = {queue_id: store.queue_bounds(header.topic, queue_id)[1] for queue_id in queue_ids}
+
+    def done(found: KeyPlaces | None) -> None:
+        body = KeyPlacesBody()
+        if found is not None and found.complete:
+            for queue_id, end in ends.items():
+                begin = store.offset_at_place(header.topic, queue_id, found.complete_from)
+                offsets = sorted(found.found.get(queue_id, ()))
+                body.queues[str(queue_id)] = (begin, end, offsets)
+        session.answer(command, ok(body))
+
+    node.searches.run(search, done)
     return HELD
 
 
@@ -215,6 +251,7 @@ def earliest_time(node: BrokerContext, topic: str, queue_id: int) -> int:
 
 HANDLERS: dict[int, NodeHandler] = {
     RequestCode.QUERY_MESSAGE: handle_query,
+    RequestCode.KEY_PLACES: handle_key_places,
     RequestCode.VIEW_MESSAGE_BY_ID: handle_view,
     RequestCode.QUERY_CONSUME_QUEUE: handle_consume_queue,
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: handle_search,

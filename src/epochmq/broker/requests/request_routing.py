@@ -100,7 +100,7 @@ ROWS: dict[Code, RequestRow] = {
         Code.QUERY_CONSUMER_OFFSET,
         Code.SEARCH_OFFSET_BY_TIMESTAMP, Code.GET_MAX_OFFSET, Code.GET_MIN_OFFSET,
         Code.GET_EARLIEST_MSG_STORETIME, Code.QUERY_MESSAGE, Code.VIEW_MESSAGE_BY_ID,
-        Code.EPOCH_OFFSETS,
+        Code.EPOCH_OFFSETS, Code.KEY_PLACES,
         needs=Needs.SERVING,
     ),
     **_rows(

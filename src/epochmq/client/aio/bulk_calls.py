@@ -12,7 +12,7 @@ from epochmq.client.aio.name_servers import checked
 from epochmq.client.core.consumer_state import PullStatus, status_of
 from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import decode_body
-from epochmq.wire.bodies.offset_bodies import EpochOffsets, LogDigests
+from epochmq.wire.bodies.offset_bodies import EpochOffsets, KeyPlacesBody, LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.header import decode_header
@@ -20,6 +20,7 @@ from epochmq.wire.headers.pull_headers import (
     BulkReadHeader,
     BulkReadResponseHeader,
     EpochOffsetsHeader,
+    KeyPlacesHeader,
     LogDigestsHeader,
     LogReadHeader,
     LogReadResponseHeader,
@@ -45,6 +46,17 @@ class BulkRead:
     max_offset: int
     epoch: int | None
     """The master's epoch as that broker knows it; None without a controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlaces:
+    """Where a queue may have messages with a key: among the queue offsets from `start` to `stop`
+    (exclusive) only at `offsets`.
+    """
+
+    start: int
+    stop: int
+    offsets: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +152,26 @@ class BulkCalls:
         answer = checked(await self._instance.call(where, command, TIMEOUT_MS))
         offsets = decode_body(EpochOffsets, answer.body).offsets
         return {int(queue_id): offset for queue_id, offset in offsets.items()}
+
+    async def key_places(self, topic: str, key: str, address: str) -> dict[int, QueuePlaces]:
+        """Return, by queue id, where the messages of `topic` with `key` are.
+
+        Args:
+            topic: the topic.
+            key: one of the keys of a message, or its unique key; the comparison is exact.
+            address: address of the broker.
+
+        Returns:
+            Nothing for a queue whose messages the index does not have completely, and for more than
+            10,000 messages: only a reader of the queue finds them.
+        """
+        command = request(RequestCode.KEY_PLACES, KeyPlacesHeader(topic=topic, key=key))
+        answer = checked(await self._instance.call(address, command, TIMEOUT_MS))
+        queues = decode_body(KeyPlacesBody, answer.body).queues
+        return {
+            int(queue_id): QueuePlaces(start, stop, tuple(offsets))
+            for queue_id, (start, stop, offsets) in queues.items()
+        }
 
     async def digests(
         self,

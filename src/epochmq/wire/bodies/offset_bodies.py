@@ -72,7 +72,7 @@ class QueryConsumeQueueBody(Body):
 
 
 # Bulk bodies ---------------------------------------------------------------------------------
-# Bodies of EpochMQ's requests for data pipelines: 34004, 34005.
+# Bodies of EpochMQ's requests for data pipelines: 34004, 34005, 34013.
 
 
 class EpochOffsets(Body):
@@ -81,6 +81,17 @@ class EpochOffsets(Body):
     """
 
     offsets: dict[str, int] = {}
+
+
+class KeyPlacesBody(Body):
+    """Answer to KEY_PLACES 34013: by queue id, a range of queue offsets (first, end) and the
+    offsets in it, and perhaps before it, that may have the key.
+
+    No other offset of the range has the key. Queues that are left out were not searched; there are
+    none if the index does not have all messages, or if there are too many.
+    """
+
+    queues: dict[str, tuple[int, int, list[int]]] = {}
 
 
 class EpochSpan(Body):

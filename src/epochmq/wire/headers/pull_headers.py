@@ -49,7 +49,7 @@ class PullResponseHeader(Header):
 
 
 # Bulk headers --------------------------------------------------------------------------------
-# Headers of EpochMQ's requests for data pipelines: 34003 to 34006.
+# Headers of EpochMQ's requests for data pipelines: 34003 to 34006, 34013.
 
 
 class BulkReadHeader(TopicHeader):
@@ -91,6 +91,13 @@ class EpochOffsetsHeader(TopicHeader):
 
     topic: str
     epoch: I32
+
+
+class KeyPlacesHeader(TopicHeader):
+    """KEY_PLACES 34013: `key` is one of the keys of a message, or its unique key."""
+
+    topic: str
+    key: str
 
 
 class LogDigestsHeader(Header):
