@@ -10,13 +10,14 @@ from tests.store.store_internals import flip_bit, index_of
 from tests.store.world import HOST, SMALL
 
 from epochmq.base import limits
+from epochmq.base.errors import DiskFull
 from epochmq.model.record import decode_all
 from epochmq.store import index_checksums
 from epochmq.store.checkpoint import FILE as CHECKPOINT
 from epochmq.store.draft import Draft
 from epochmq.store.index_file import HEADER
 from epochmq.store.key_query import KeyPlaces
-from epochmq.store.message_index import START_FILE
+from epochmq.store.message_index import START_FILE, Index
 from epochmq.store.options import StoreOptions
 from epochmq.store.store import Store
 
@@ -110,6 +111,18 @@ def test_too_many_places_are_not_complete(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_store_without_an_index_cannot_tell() -> None:
     store = with_keys(3, SimDisk(), replace(OPTIONS, index=False))
     assert store.keys.places("T", "all") is None
+
+
+def test_keys_that_do_not_fit_on_the_disk_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = with_keys(3, SimDisk())
+
+    def add(*_: object) -> None:
+        raise DiskFull("index/1")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Index, "add", add)
+        assert store.keys.places("T", "all") is None
+    assert places(store, "T", "all") == KeyPlaces(True, 0, {0: {0, 1}, 1: {0}})
 
 
 def test_batches_in_one_record_cannot_be_told() -> None:

@@ -176,8 +176,10 @@ class KeyPlaceSearch:
 class KeyQueries:
     """Starts searches of one store's index."""
 
-    def __init__(self, files: StoreFiles, reader: Reader, index_staged: Callable[[], None]) -> None:
-        """`index_staged` adds the keys of all readable messages to the index."""
+    def __init__(self, files: StoreFiles, reader: Reader, index_staged: Callable[[], bool]) -> None:
+        """`index_staged` adds the keys of all readable messages to the index; it returns False if
+        it cannot, for example because the disk is full.
+        """
         self._index = files.index
         self._queues = files.queues
         self._reader = reader
@@ -197,12 +199,11 @@ class KeyQueries:
     def places(self, topic: str, key: str) -> KeyPlaceSearch | None:
         """Start a search for the places of all records of `topic` with `key`.
 
-        Returns None if the index cannot have them all: the store has no index, or the topic stores
-        batches as one record, whose inner keys are not indexed.
+        Returns None if the index does not have them all: the store has no index, the disk is full,
+        or the topic stores batches as one record, whose inner keys are not indexed.
         """
-        if self._index is None or self._queues.is_batched(topic):
+        if self._index is None or self._queues.is_batched(topic) or not self._index_staged():
             return None
-        self._index_staged()
         return KeyPlaceSearch(self._index, self._reader, topic, key)
 
 

@@ -334,11 +334,13 @@ class Store:
         pending = self._log.pending
         return pending is not None and len(pending) >= self.options.transient_pool_bytes
 
-    def _index_staged(self) -> None:
+    def _index_staged(self) -> bool:
         try:
             self._housekeeping.index_staged()
         except EnvironmentFault as error:
             self._failed(error)
+            return False
+        return True
 
     def commit(self) -> None:
         """Write the bytes of the transient pool to the log's file."""
