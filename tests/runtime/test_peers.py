@@ -152,6 +152,24 @@ async def test_a_closed_connection_fails_what_waits_and_is_created_again() -> No
         await peers.close()
 
 
+async def test_a_request_says_why_its_connection_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process without memory for an answer said that the peer had closed the connection."""
+    async with node() as (_, addr):
+        peers = Peers()
+        await peers.invoke(addr, request(ECHO), 5_000)
+        peer = peers.find(addr)
+        assert peer is not None
+
+        def receive(*_: object) -> None:
+            raise MemoryError
+
+        monkeypatch.setattr(peer.sink, "receive", receive)
+        why = f"the connection to {addr} ended before it answered: this process has no memory left"
+        with pytest.raises(NotReachable, match=why):
+            await peers.invoke(addr, request(ECHO), 5_000)
+        await peers.close()
+
+
 async def test_the_peer_may_ask_back_over_the_same_connection() -> None:
     def requests(command: Command, session: Session) -> Reply:
         return Reply(7, "seen", body=bytes(command.body) * 2)

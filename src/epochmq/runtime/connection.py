@@ -332,7 +332,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _fail(self, error: Exception) -> None:
         self._turn.failed(error, f"{self.session.peer}: a request failed")
-        self.abort(f"{type(error).__name__} while handling a request")
+        if isinstance(error, MemoryError):
+            self.abort("this process has no memory left for what it received")
+        else:
+            self.abort(f"{type(error).__name__} while handling what was received")
 
 
 def _pieces(chunks: list[Buffer]) -> list[Buffer]:

@@ -113,6 +113,8 @@ class Peer:
         self._connection: Connection
         self._in_flight = 0
         self._in_flight_max = in_flight_max
+        self._ended_by = ""
+        """Why the connection ended; empty while it is open, and if the peer closed it."""
         self._writable = asyncio.Event()
         self._writable.set()
 
@@ -190,12 +192,17 @@ class Peer:
         if answer is not None:
             return answer
         if self.session.closed:
-            raise NotReachable(f"{self.addr} closed the connection before it answered", outcome)
+            raise NotReachable(self._ended_before_answer(), outcome)
         if self._connection.heard_ms <= started_ms:
             self.close(f"no answer within {timeout_ms} ms, and nothing else heard")
         raise NotReachable(
             f"{self.addr} did not answer request {command.code} in {timeout_ms} ms", outcome
         )
+
+    def _ended_before_answer(self) -> str:
+        if not self._ended_by:
+            return f"{self.addr} closed the connection before it answered"
+        return f"the connection to {self.addr} ended before it answered: {self._ended_by}"
 
     async def oneway(self, command: Command, timeout_ms: int = CONNECT_TIMEOUT_MS) -> None:
         """Send a one-way request; waits only while too many bytes are unsent.
@@ -256,6 +263,7 @@ class Peer:
             "%(address)s: connection closed: %(reason)s",
             {"address": self.addr, "reason": reason or "by the peer"},
         )
+        self._ended_by = reason
         self.closed.set()
         watchers, self.on_close = self.on_close, []
         for watcher in watchers:
