@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from epochmq.base.errors import NotFound, UsageError
@@ -52,6 +53,41 @@ def test_two_writers_are_told_and_a_repeat_makes_no_difference(tmp_path: Path, f
     with pytest.raises(TableConflict, match="another program writes to the table"):
         other.merge(rows(("new", "2", 5)), "third")
     assert content(again) == {"a": 3, "new": 4}
+
+
+@pytest.mark.parametrize("cluster", [False, True])
+def test_small_files_become_large_ones(tmp_path: Path, cluster: bool) -> None:
+    """Each batch with new keys makes a file; a stream made one every ten seconds, for ever."""
+    table = open_keyed(str(tmp_path), "delta", schema=SCHEMA)
+    for number in range(12):
+        table.merge(rows(*((f"k{each % 37}", f"{number:02d}", each) for each in range(37))), "m")
+        table.merge(rows((f"new{number}", "1", number)), "n")
+    expected = content(table)
+    files = {file.name for file in tmp_path.glob("*.parquet")}
+    table.compact("after", cluster=cluster)
+    assert (content(table), table.state()) == (expected, "after")
+    again = open_keyed(str(tmp_path))
+    assert content(again) == expected
+    (file,) = (file for file in tmp_path.glob("*.parquet") if file.name not in files)
+    keys = pq.read_table(file)["key"].to_pylist()
+    assert sorted(keys) == sorted(expected)
+    assert (keys == sorted(keys)) or not cluster
+    table.merge(rows(("k1", "99", 7)), "later")
+    assert content(table)["k1"] == 7
+
+
+def test_a_compaction_beside_another_writer_is_told(tmp_path: Path) -> None:
+    open_keyed(str(tmp_path), "delta", schema=SCHEMA).merge(rows(("a", "1", 1)), "first")
+    one, other = (open_keyed(str(tmp_path)) for _ in range(2))
+    one.merge(rows(("a", "2", 2), ("b", "1", 3)), "second")
+    other.compact("second", cluster=True)
+    assert content(other) == {"a": 2, "b": 3}, "it looks before it compacts"
+
+
+def test_iceberg_says_what_to_use_instead(tmp_path: Path) -> None:
+    table = open_keyed(str(tmp_path), "iceberg", schema=SCHEMA)
+    with pytest.raises(UsageError, match="run rewrite_data_files of Spark"):
+        table.compact("x", cluster=False)
 
 
 def test_places_that_cannot_be_used(tmp_path: Path) -> None:

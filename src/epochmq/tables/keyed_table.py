@@ -45,6 +45,14 @@ class KeyedTable(ABC):
         """
 
     @abstractmethod
+    def compact(self, state: str, *, cluster: bool) -> None:
+        """Merge small files into large ones, delete files of no use, and store `state`.
+
+        With `cluster` the rows of the whole table are sorted by key, so that a reader of one key
+        needs few files. Raises `UsageError` for a format that cannot do it.
+        """
+
+    @abstractmethod
     def scan(self, columns: list[str] | None = None) -> Any:
         """Return all rows as a `pyarrow.Table`."""
 
@@ -116,6 +124,19 @@ class DeltaKeyed(KeyedTable):
             newer.when_not_matched_insert_all().execute()
             self._table.update_incremental()
 
+    def compact(self, state: str, *, cluster: bool) -> None:
+        properties = self._lib.CommitProperties(custom_metadata={STATE: state})
+        failed = need("deltalake.exceptions", "lake").CommitFailedError
+        with _conflicts(self.root, failed), clear_errors(self.root):
+            self._table.update_incremental()
+            if cluster:
+                self._table.optimize.z_order([KEY], commit_properties=properties)
+            else:
+                self._table.optimize.compact(commit_properties=properties)
+            # Only files that no version of the last seven days uses, as Delta's own default.
+            self._table.vacuum(dry_run=False, commit_properties=properties)
+            self._table.update_incremental()
+
     def scan(self, columns: list[str] | None = None) -> Any:
         self._table.update_incremental()
         return self._table.to_pyarrow_table(columns=columns)
@@ -172,6 +193,12 @@ class IcebergKeyed(KeyedTable):
             else:
                 self._table.append(winners, snapshot_properties=properties)
             self._catalog.refresh(self._table)
+
+    def compact(self, state: str, *, cluster: bool) -> None:
+        raise UsageError(
+            "PyIceberg cannot merge the files of a table by key: leave --compact-every out, and run"
+            " rewrite_data_files of Spark or another engine"
+        )
 
     def _forbid_retries(self) -> None:
         """Make a commit fail if the table has changed since it was read.

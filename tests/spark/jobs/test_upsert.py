@@ -97,6 +97,34 @@ def test_a_table_equals_the_dictionary(tmp_path: Path, format: str) -> None:
     assert len(rows) == len(set(rows)), "a key has one row"
 
 
+@pytest.mark.parametrize("cluster", [False, True])
+def test_compactions_and_kills_make_no_difference(tmp_path: Path, cluster: bool) -> None:
+    made, wanted = changes(600, 40, 2, random.Random(4))
+    options = UpsertOptions("", "T", str(tmp_path), "delta", tombstone_tag=GONE, max_rows=50,
+                            compact_every=3, cluster=cluster)  # fmt: skip
+    seen: list[str] = []
+
+    def on_step(name: str) -> None:
+        seen.append(name)
+        if seen.count("compacted") == 2 and name == "compacted":
+            raise Killed
+
+    with pytest.raises(Killed):
+        upsert(options, FakeCluster(made), on_step)
+    upsert(options, FakeCluster(made), seen.append)
+    assert seen.count("compacted") >= 3
+    assert table(tmp_path) == wanted
+
+
+def test_iceberg_refuses_compactions_at_the_start(tmp_path: Path) -> None:
+    made, _ = changes(10, 4, 1, random.Random(5))
+    options = UpsertOptions("", "T", str(tmp_path), "iceberg", compact_every=1)
+    with pytest.raises(UsageError, match="leave --compact-every out"):
+        upsert(options, FakeCluster(made))
+    with pytest.raises(UsageError, match="give --compact-every N as well"):
+        UpsertOptions("", "T", str(tmp_path), "delta", cluster=True)
+
+
 def test_kills_and_batches_make_no_difference(tmp_path: Path, format: str) -> None:
     made, wanted = changes(600, 40, 2, random.Random(2))
     rng, kills = random.Random(3), 0

@@ -42,6 +42,16 @@ from epochmq.admin.shared.output import output_option
     help="Messages of one batch, which is one transaction; they are in memory.",
 )
 @click.option(
+    "--compact-every",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Delta: merge small files, and delete unused ones, after every N batches.",
+)
+@click.option(
+    "--cluster", is_flag=True, help="Sort all rows by key at each compaction, for readers by key."
+)
+@click.option(
     "--allow-loss", is_flag=True, help="Continue after messages that brokers have deleted."
 )
 @click.option(
@@ -68,6 +78,8 @@ def command(
     stream: bool,
     interval: float,
     max_rows: int,
+    compact_every: int,
+    cluster: bool,
     allow_loss: bool,
     name: str,
     catalog: str | None,
@@ -93,6 +105,8 @@ def command(
         until_now=not stream,
         interval_s=interval,
         max_rows=max_rows,
+        compact_every=compact_every,
+        cluster=cluster,
         allow_loss=allow_loss,
         name=name,
         catalog=catalog,

@@ -67,6 +67,10 @@ class UpsertOptions:
     interval_s: float = 10.0
     max_rows: int = 100_000
     allow_loss: bool = False
+    compact_every: int = 0
+    """Batches after which small files are merged (Delta); 0 is never."""
+    cluster: bool = False
+    """Whether a compaction sorts the whole table by key."""
     name: str = DEFAULT_NAME
     catalog: str | None = None
     failover_timeout_ms: int = 60_000
@@ -80,6 +84,8 @@ class UpsertOptions:
             raise UsageError(error.remark) from None
         if self.max_rows < 1:
             raise UsageError(f"a batch of {self.max_rows} rows is none: use 1 or more")
+        if self.cluster and not self.compact_every:
+            raise UsageError("--cluster is about compactions: give --compact-every N as well")
 
     @property
     def identity(self) -> str:
@@ -174,6 +180,7 @@ class Upsert:
         self._clocks: dict[MessageQueue, int] = {}
         self._lost: list[str] = []
         self._without_key = 0
+        self._batches = 0
 
     def open(self) -> None:
         """Open or create the table, and continue where its last transaction ended."""
@@ -185,6 +192,8 @@ class Upsert:
             name=options.name,
             catalog=options.catalog,
         )
+        if options.compact_every and self._table.format != "delta":
+            self._table.compact("", cluster=False)  # raises the format's own error
         text = self._table.state()
         if text is not None:
             state = UpsertState.from_json(text)
@@ -238,6 +247,10 @@ class Upsert:
         self._table.merge(rows, state.to_json())
         self._step("merged")
         self._positions, self._clocks = ends, clocks
+        self._batches += 1
+        if self._options.compact_every and self._batches % self._options.compact_every == 0:
+            self._table.compact(state.to_json(), cluster=self._options.cluster)
+            self._step("compacted")
         count = sum(map(len, ranges))
         for each in ranges:
             self.report.add_range(each.queue.topic, queue_text(each.queue), each.start, each.end)
