@@ -8,6 +8,7 @@ import pytest
 
 from epochmq.spark.spark_session import (
     SETTINGS,
+    UNIX_SOCKETS,
     configured,
     settings,
     submit_arguments,
@@ -67,6 +68,13 @@ def test_what_is_set_already_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     known = configured(Builder())
     assert known["spark.master"] == "spark://h:7077", "the command line wins over the file"
     assert known["spark.log.level"] == "INFO"
+
+
+def test_yarn_has_directories_that_are_too_long_for_unix_sockets() -> None:
+    """Every Python worker ended with "AF_UNIX path too long"."""
+    assert tune(Builder(), master="spark://h:7077").told[UNIX_SOCKETS] == "true"
+    assert UNIX_SOCKETS not in tune(Builder(master="yarn")).told
+    assert UNIX_SOCKETS not in tune(Builder(), master="yarn").told
 
 
 def test_the_master_of_the_builder_and_of_the_argument() -> None:

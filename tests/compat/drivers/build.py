@@ -18,11 +18,12 @@ CPP_CLIENT = "0.4.4"
 _JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
-def _java_classes(name: str, version: str, jars: Path) -> Path:
+def _java_classes(name: str, version: str, *jars: Path) -> Path:
     sources = sorted((_HERE / name).glob("*.java"))
 
     def compile_into(part: Path) -> None:
-        run_tool(["javac", "-nowarn", "-cp", f"{jars}/*", "-d", part, *sources])
+        path = os.pathsep.join(f"{folder}/*" for folder in jars)
+        run_tool(["javac", "-nowarn", "-cp", path, "-d", part, *sources])
 
     return built(f"driver-{name}-{version}-{fingerprint(*sources)}", compile_into)
 
@@ -61,6 +62,14 @@ def rest_catalog_classes() -> tuple[Path, Path]:
     """The class directory of the server of a REST catalog and the jars it needs."""
     jars = maven_jars("iceberg", ICEBERG, "iceberg")
     return _java_classes("iceberg", ICEBERG, jars), jars
+
+
+def yarn_classes(version: str, spark: Path) -> tuple[Path, Path]:
+    """The class directory of the YARN server of one version of Hadoop and the jars it needs, in
+    addition to those of Spark in the directory `spark`.
+    """
+    jars = maven_jars("yarn", version, "hadoop")
+    return _java_classes("yarn", version, jars, spark), jars
 
 
 def go_driver() -> Driver:
