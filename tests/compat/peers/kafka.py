@@ -44,7 +44,9 @@ def spark_jars() -> list[Path]:
 class Kafka(Running):
     """The node; it keeps and logs everything in a directory of its own. Use as a context."""
 
-    def __init__(self) -> None:
+    def __init__(self, **more: str | int) -> None:
+        """`more` are settings of the server, with `_` for each dot."""
+        self._more = {name.replace("_", "."): value for name, value in more.items()}
         self._classpath = f"{maven_jars('kafka', VERSION, 'kafka')}/*"
         self.root = Path(tempfile.mkdtemp(prefix="kafka-"))
         self.port = free_port()
@@ -72,6 +74,7 @@ class Kafka(Running):
             "offsets.topic.replication.factor": 1,
             "transaction.state.log.replication.factor": 1,
             "transaction.state.log.min.isr": 1,
+            **self._more,
         }
 
     def _tool(self, main: str, *args: str | Path) -> str:
