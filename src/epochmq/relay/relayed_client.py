@@ -46,6 +46,8 @@ REPEATED = frozenset(
         Code.PULL_MESSAGE,
         Code.LITE_PULL_MESSAGE,
         Code.BULK_READ,
+        Code.EPOCH_OFFSETS,
+        Code.KEY_PLACES,
         Code.PEEK_MESSAGE,
         Code.NOTIFICATION,
         Code.POLLING_INFO,

@@ -73,13 +73,14 @@ def handle_key_places(node: BrokerContext, command: Command, session: Session, n
         session.answer(command, ok(KeyPlacesBody()))
         return HELD
     queue_ids = sorted({*range(topic.read_queue_nums), *store.queues(header.topic)})
-    ends = {queue_id: store.queue_bounds(header.topic, queue_id)[1] for queue_id in queue_ids}
+    bounds = {queue_id: store.queue_bounds(header.topic, queue_id) for queue_id in queue_ids}
 
     def done(found: KeyPlaces | None) -> None:
         body = KeyPlacesBody()
         if found is not None and found.complete:
-            for queue_id, end in ends.items():
-                begin = store.offset_at_place(header.topic, queue_id, found.complete_from)
+            for queue_id, (begin, end) in bounds.items():
+                if found.complete_from > store.pointers.start:
+                    begin = store.offset_at_place(header.topic, queue_id, found.complete_from)
                 offsets = sorted(found.found.get(queue_id, ()))
                 body.queues[str(queue_id)] = (begin, end, offsets)
         session.answer(command, ok(body))
