@@ -22,7 +22,9 @@ class RegistryServer:
     descriptors: dict[int, str] = field(default_factory=dict)
     """By number: what Confluent's protocol gives with `format=serialized`; none: the text."""
     references: dict[int, list[dict[str, object]]] = field(default_factory=dict)
-    """By number: what Confluent's protocol tells of other schemas."""
+    """By number: what each protocol tells of other schemas."""
+    knows_references: bool = True
+    """False for an old registry of Apicurio's."""
     failures: list[tuple[int, bytes]] = field(default_factory=list)
     """Status and body of the next answers."""
     user: str | None = None
@@ -71,25 +73,34 @@ class RegistryServer:
                 return 200, self._wrapped(self.subjects[subject][int(version) - 1], query)
             case ["schemas", "ids", number] if int(number) in self.texts:
                 return 200, self._wrapped(int(number), query)
-            case ["apis", "registry", "v2", "groups", group, "artifacts", artifact] if (
-                f"{group}/{artifact}" in self.subjects
-            ):
-                return 200, self.texts[self.subjects[f"{group}/{artifact}"][-1]].encode()
-            case ["apis", "registry", "v3", "groups", group, "artifacts", artifact, *version] if (
-                version == ["versions", "branch=latest", "content"]
-                and f"{group}/{artifact}" in self.subjects
-            ):
-                return 200, self.texts[self.subjects[f"{group}/{artifact}"][-1]].encode()
-            case ["apis", "registry", "v2", "ids", "globalIds", number] | [
-                "apis",
-                "registry",
-                "v3",
-                "ids",
-                "contentIds",
-                number,
-            ] if int(number) in self.texts:
-                return 200, self.texts[int(number)].encode()
+            case ["apis", "registry", "v2" | "v3" as protocol, *rest]:
+                return self._apicurio(protocol == "v3", rest)
         return 404, b'{"error_code": 40401, "message": "not found"}'
+
+    def _apicurio(self, is_v3: bool, parts: list[str]) -> tuple[int, bytes]:
+        """Return what Apicurio's own protocol does."""
+        number, rest = 0, ["none"]
+        match parts:
+            case ["ids", "contentIds" | "globalIds" as kind, text, *rest]:
+                number = int(text) if (kind == "contentIds") == is_v3 else 0
+            case ["groups", group, "artifacts", artifact, "meta"] if not is_v3:
+                versions = self.subjects.get(f"{group}/{artifact}", [0])
+                number, rest = versions[-1], ["meta"]
+            case ["groups", group, "artifacts", artifact, "versions", version, *rest]:
+                versions = self.subjects.get(f"{group}/{artifact}", [])
+                at = len(versions) if version == "branch=latest" else int(version)
+                number = versions[at - 1] if 0 < at <= len(versions) else 0
+                if is_v3 and rest == ["content"]:
+                    rest = []
+        if number in self.texts:
+            match rest:
+                case []:
+                    return 200, self.texts[number].encode()
+                case ["meta"]:
+                    return 200, json.dumps({"globalId": number}).encode()
+                case ["references"] if self.knows_references:
+                    return 200, json.dumps(self.references.get(number, [])).encode()
+        return 404, b'{"error_code": 404}'
 
 
 @contextmanager

@@ -168,6 +168,33 @@ def test_protobuf_bodies_of_two_versions(
     ]  # fmt: skip
 
 
+def test_protobuf_bodies_of_its_own_serializers(
+    cluster: EpochCluster, server: Apicurio, topic: str
+) -> None:
+    """A name instead of indexes; schemas and their references by the registry's own protocol."""
+    url, subject = server.url, f"{topic}-value"
+    register(url, f"{topic}-address", ADDRESS, kind="PROTOBUF")
+    reference = {"name": "geo/address.proto", "subject": f"{topic}-address", "version": 1}
+    later = ORDER.replace("Address to = 1;", "Address to = 1; int64 cents = 2;")
+    for text in (ORDER, later):
+        register(url, subject, text, reference, kind="PROTOBUF")
+    old, new = (own_number(server, subject, version) for version in (1, 2))
+    id_bytes = SchemaRegistry(url + server.own).id_bytes
+    to = b"\x0a\x06\x0a\x04Dam1"
+    bodies = [
+        b"\0" + number.to_bytes(id_bytes, "big") + b"\x07\x0a\x05Order" + message
+        for number, message in ((old, to), (new, to + b"\x10\x07"))
+    ]
+    send(cluster.namesrv_addr, topic, bodies)
+    found = rows(
+        cluster.namesrv_addr, topic, typed="protobuf", typed__registry=url + server.own,
+        typed__subject=subject, columns="to,cents",
+    )  # fmt: skip
+    assert [(json.loads(row["to"]), row["cents"]) for row in found] == [
+        ({"street": "Dam1"}, 0), ({"street": "Dam1"}, 7),
+    ]  # fmt: skip
+
+
 def test_what_it_does_not_have(server: Apicurio) -> None:
     for path in (CONFLUENT, server.own):
         registry = SchemaRegistry(server.url + path)

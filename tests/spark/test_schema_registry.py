@@ -1,5 +1,6 @@
 """Schemas come from a registry; whatever it answers, the error says what is wrong and where."""
 
+import base64
 import io
 import json
 from pathlib import Path
@@ -154,8 +155,84 @@ def test_protobuf_schemas_that_cannot_be_used(schema_server: RegistryServer) -> 
             ask()
     with pytest.raises(NotFound):
         registry.latest_protobuf("none")
-    with pytest.raises(EnvironmentFault, match="by Confluent's protocol only"):
-        SchemaRegistry(schema_server.url + APICURIO).latest_protobuf("orders")
+
+
+def artifact(
+    name: str, artifact: str, version: str = "1", group: str | None = None
+) -> dict[str, object]:
+    """A reference as Apicurio's own protocol tells it."""
+    return {"name": name, "groupId": group, "artifactId": artifact, "version": version}
+
+
+OWN = pytest.mark.parametrize("path", [APICURIO, APICURIO_V3], ids=["v2", "v3"])
+
+
+@OWN
+def test_protobuf_by_apicurios_own_protocol(schema_server: RegistryServer, path: str) -> None:
+    schema_server.add("geo/address", ADDRESS.replace("street", "road"), 1)
+    schema_server.add("geo/address", ADDRESS, 2)
+    schema_server.add("default/orders-value", ORDER, 3)
+    schema_server.references[3] = [artifact("geo/address.proto", "address", "2", "geo")]
+    registry = SchemaRegistry(schema_server.url + path)
+    assert registry.names_message
+    found = registry.latest_protobuf("orders-value")
+    assert messages_by_index(found) == {(0,): "shop.Order"}
+    assert b"street" in base64.b64decode(found), "the version that is named"
+    assert registry.protobuf_by_id(3) == found
+
+
+@OWN
+def test_avro_types_of_others_by_apicurios_own_protocol(
+    schema_server: RegistryServer, path: str
+) -> None:
+    schema_server.add("default/t", record("a.T", "string"), 1)
+    schema_server.add("default/u", record("a.U", "a.T"), 2)
+    schema_server.references[2] = [artifact("a.T", "t")]
+    registry = SchemaRegistry(schema_server.url + path)
+    assert '"a.T"' in registry.latest("u")
+    assert json.loads(registry.by_id(2))["fields"][0]["type"]["fields"][0]["type"] == "string"
+
+
+@OWN
+@pytest.mark.parametrize(
+    ("references", "says"),
+    [
+        ([{"name": "a.T"}], "the references are malformed"),
+        ([artifact("a.T", "t", "1" * 300)], "the references are malformed"),
+        ([artifact("a.T", "none")], "has nothing at"),
+        ([artifact("a.T", "t"), artifact("a.T", "u")], "two definitions of a"),
+        ([artifact(f"a.T{n}", "t") for n in range(101)], "more than 100"),
+        ([artifact("a.X", "t")], "no reference defines a.T"),
+    ],
+)
+def test_bad_references_of_apicurios_own_protocol(
+    schema_server: RegistryServer, path: str, references: list[dict[str, object]], says: str
+) -> None:
+    schema_server.add("default/t", record("a.T", "string"), 1)
+    schema_server.add("default/u", record("a.U", "a.T"), 2)
+    schema_server.references[2] = references
+    with pytest.raises(EpochError, match=says):
+        SchemaRegistry(schema_server.url + path).latest("u")
+
+
+@OWN
+def test_a_registry_that_knows_no_references(schema_server: RegistryServer, path: str) -> None:
+    schema_server.add("default/t", record("a.T", "string"), 1)
+    schema_server.knows_references = False
+    registry = SchemaRegistry(schema_server.url + path)
+    assert registry.latest("t") == registry.by_id(1) == schema_server.texts[1]
+
+
+def test_a_json_schema_may_refer_to_others(schema_server: RegistryServer) -> None:
+    """Its properties of these types become JSON text, so the others are not needed."""
+    text = json.dumps({"$id": "o", "properties": {"to": {"$ref": "address.json"}}})
+    schema_server.add("orders-value", text, 1, "JSON")
+    schema_server.references[1] = [refer("address.json", "address")]
+    schema_server.add("default/orders-value", text, 2)
+    schema_server.references[2] = [artifact("address.json", "address")]
+    for path in ("", APICURIO, APICURIO_V3):
+        registry = SchemaRegistry(schema_server.url + path)
+        assert registry.latest("orders-value") == text == registry.by_id(2 if path else 1)
 
 
 def test_names_are_quoted(schema_server: RegistryServer) -> None:
@@ -198,11 +275,6 @@ def test_lasting_problems_end_the_tries(schema_server: RegistryServer) -> None:
         (200, b"x" * (ANSWER_BYTES_MAX + 1), "more than 4194304 bytes"),
         (200, b'{"schema": "x", "references": [{"name": "y"}]}', "references are malformed"),
         (200, b'{"schema": "x", "references": 5}', "references are malformed"),
-        (
-            200,
-            b'{"schema": "x", "schemaType": "JSON", "references": [{"name": "y"}]}',
-            "supported for Avro and Protobuf only",
-        ),
         (403, b"", "refuses .* HTTP status 403"),
         (302, b"http://127.0.0.1:1/elsewhere", "refuses .* HTTP status 302"),
     ],

@@ -33,6 +33,7 @@ _PAUSE_MS, _PAUSE_MS_MAX = 250, 2_000
 _KEPT_MAX = 1_000
 _REFERENCES_MAX = 100
 """The most schemas to which one schema may refer."""
+_VERSION_LENGTH_MAX = 256
 _SERIALIZED = "?format=serialized"
 """Asks Confluent's registry for a Protobuf schema as a descriptor; others ignore it."""
 _APICURIO_V2, _APICURIO_V3 = "/apis/registry/v2", "/apis/registry/v3"
@@ -65,6 +66,13 @@ class SchemaRegistry:
         """The size of a schema's number in a body."""
         return 8 if self._speaks(_APICURIO_V2) else 4
 
+    @property
+    def names_message(self) -> bool:
+        """Whether a Protobuf body has the name of its message, as Apicurio's own serializers write
+        it; Confluent's write its indexes.
+        """
+        return self._speaks(_APICURIO_V2, _APICURIO_V3)
+
     def _speaks(self, *apicurio: str) -> bool:
         """Return whether the address is one of these of Apicurio's own protocol."""
         return self.url.rstrip("/").endswith(apicurio)
@@ -83,19 +91,21 @@ class SchemaRegistry:
         `artifact` or `group/artifact`. Raises `NotFound` for a subject that does not exist,
         `NotReachable` when the registry does not answer, `EnvironmentFault` when it refuses.
         """
-        if self._speaks(_APICURIO_V2, _APICURIO_V3):
-            group, _, artifact = subject.rpartition("/")
-            path = f"/groups/{_quoted(group or 'default')}/artifacts/{_quoted(artifact)}"
-            newest = "/versions/branch=latest/content" if self._speaks(_APICURIO_V3) else ""
-            return self._get(path + newest)
+        if self._speaks(_APICURIO_V2):
+            return self.by_id(self._global_id(subject))
+        if self._speaks(_APICURIO_V3):
+            return self._apicurio_text(*_newest(subject))
         return self._schema(f"/subjects/{_quoted(subject)}/versions/latest")
 
     def latest_protobuf(self, subject: str) -> str:
         """Return the newest version of a Protobuf schema as a descriptor set in base 64.
 
-        Raises as `latest` does, and `EnvironmentFault` for Apicurio's own protocol, whose
-        serializers write another header before a body.
+        Raises as `latest` does.
         """
+        if self._speaks(_APICURIO_V2):
+            return self.protobuf_by_id(self._global_id(subject))
+        if self._speaks(_APICURIO_V3):
+            return self._apicurio_protobuf(*_newest(subject))
         return self._protobuf(f"/subjects/{_quoted(subject)}/versions/latest")
 
     def protobuf_by_id(self, number: int) -> str:
@@ -103,15 +113,12 @@ class SchemaRegistry:
         return _protobuf_by_id(self, number)
 
     def _ask_protobuf_by_id(self, number: int) -> str:
+        if self._speaks(_APICURIO_V2, _APICURIO_V3):
+            return self._apicurio_protobuf(*self._apicurio_by_id(number))
         return self._protobuf(f"/schemas/ids/{number}")
 
     def _protobuf(self, path: str) -> str:
         """Return the schema at `path` with all schemas that it imports."""
-        if self._speaks(_APICURIO_V2, _APICURIO_V3):
-            raise EnvironmentFault(
-                f"{self.url}: Protobuf is read by Confluent's protocol only; Apicurio's registry"
-                " has it at /apis/ccompat/v7"
-            )
         answer = self._answer(path + _SERIALIZED)
         if (kind := answer.get("schemaType", "AVRO")) != "PROTOBUF":
             raise EnvironmentFault(f"{self.url}{path}: the schema is {kind}, not PROTOBUF")
@@ -131,10 +138,8 @@ class SchemaRegistry:
 
     def _ask_by_id(self, number: int) -> str:
         """Ask the registry, as `by_id` does when it does not know the schema."""
-        if self._speaks(_APICURIO_V2):
-            return self._get(f"/ids/globalIds/{number}")
-        if self._speaks(_APICURIO_V3):
-            return self._get(f"/ids/contentIds/{number}")
+        if self._speaks(_APICURIO_V2, _APICURIO_V3):
+            return self._apicurio_text(*self._apicurio_by_id(number))
         return self._schema(f"/schemas/ids/{number}")
 
     def _schema(self, path: str) -> str:
@@ -147,10 +152,7 @@ class SchemaRegistry:
         if not answer.get("references"):
             return text
         if answer.get("schemaType", "AVRO") != "AVRO":
-            raise EnvironmentFault(
-                f"{self.url}{path}: the schema refers to others, which is supported for Avro and"
-                " Protobuf only; register it with all its types in one text"
-            )
+            return text  # a JSON Schema: a property of a referenced type becomes JSON text
         try:
             return with_references(text, self._referenced(path, answer))
         except ValueError as error:
@@ -158,10 +160,7 @@ class SchemaRegistry:
 
     def _answer(self, path: str) -> dict[str, Any]:
         """Return an answer of Confluent's protocol that has a schema."""
-        try:
-            answer = json.loads(self._get(path))
-        except (ValueError, RecursionError):
-            raise EnvironmentFault(f"{self.url}{path}: the answer is not JSON") from None
+        answer = self._json(path)
         if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
             raise EnvironmentFault(f"{self.url}{path}: the answer has no schema")
         return answer
@@ -190,6 +189,79 @@ class SchemaRegistry:
                     texts[each.name] = str(found["schema"])
                     waiting.append(found)
         return texts
+
+    # Apicurio's own protocol: a schema is a text at one path, and its references are at another.
+
+    def _global_id(self, subject: str) -> int:
+        """Return the number of the newest version of an artifact (version 2)."""
+        path = f"{_artifact_path(subject)}/meta"
+        found = self._json(path)
+        number = found.get("globalId") if isinstance(found, dict) else None
+        if not isinstance(number, int):
+            raise EnvironmentFault(f"{self.url}{path}: the answer has no globalId")
+        return number
+
+    def _apicurio_by_id(self, number: int) -> tuple[str, str]:
+        """Return the paths of the schema with this number, and of its references."""
+        kind = "contentIds" if self._speaks(_APICURIO_V3) else "globalIds"
+        return f"/ids/{kind}/{number}", f"/ids/{kind}/{number}/references"
+
+    def _apicurio_text(self, content: str, references: str) -> str:
+        """Return a schema; the Avro types of others that it refers to become part of the text."""
+        text = self._get(content)
+        if not _is_avro(text):
+            return text
+        referenced = self._apicurio_referenced(references)
+        if not referenced:
+            return text
+        try:
+            return with_references(text, referenced)
+        except ValueError as error:
+            raise EnvironmentFault(f"{self.url}{content}: {error}") from None
+
+    def _apicurio_protobuf(self, content: str, references: str) -> str:
+        """Return a Protobuf schema with all schemas that it imports."""
+        text = self._get(content)
+        try:
+            return descriptor_set(text, self._apicurio_referenced(references))
+        except ValueError as error:
+            raise EnvironmentFault(f"{self.url}{content}: {error}") from None
+
+    def _apicurio_referenced(self, references: str) -> dict[str, str]:
+        """Return the texts of all schemas that are referred to, directly or not, by name."""
+        known: dict[str, str] = {}
+        texts: dict[str, str] = {}
+        waiting = [references]
+        while waiting:
+            path = waiting.pop()
+            try:
+                found = self._json(path)
+            except NotFound:  # of a schema that is there: this registry knows no references
+                found = []
+            for given in found if isinstance(found, list) else [None]:
+                version = _apicurio_reference(given)
+                if version is None:
+                    raise EnvironmentFault(f"{self.url}{path}: the references are malformed")
+                name, place = version
+                if known.setdefault(name, place) != place:
+                    raise EnvironmentFault(
+                        f"{self.url}{path}: the references name two definitions of {name}"
+                    )
+                if len(known) > _REFERENCES_MAX:
+                    raise EnvironmentFault(
+                        f"{self.url}{path}: more than {_REFERENCES_MAX} references"
+                    )
+                if name not in texts:
+                    is_v3 = self._speaks(_APICURIO_V3)
+                    texts[name] = self._get(f"{place}/content" if is_v3 else place)
+                    waiting.append(f"{place}/references")
+        return texts
+
+    def _json(self, path: str) -> Any:
+        try:
+            return json.loads(self._get(path))
+        except (ValueError, RecursionError):
+            raise EnvironmentFault(f"{self.url}{path}: the answer is not JSON") from None
 
     def _get(self, path: str) -> str:
         """Return the answer to a GET; passing problems are tried `TRIES` times."""
@@ -258,6 +330,42 @@ def _reference(given: Any) -> _Reference | None:
         case {"name": str(name), "subject": str(subject), "version": int(version)}:
             return _Reference(name, subject, version)
     return None
+
+
+def _artifact_path(subject: str) -> str:
+    """Return the path of `artifact` or `group/artifact`."""
+    group, _, artifact = subject.rpartition("/")
+    return f"/groups/{_quoted(group or 'default')}/artifacts/{_quoted(artifact)}"
+
+
+def _newest(subject: str) -> tuple[str, str]:
+    """Return the paths of the newest version of an artifact, and of its references (version 3)."""
+    version = f"{_artifact_path(subject)}/versions/branch=latest"
+    return f"{version}/content", f"{version}/references"
+
+
+def _apicurio_reference(given: Any) -> tuple[str, str] | None:
+    """Return the name of a reference and the path of the version that it names; None for one that
+    is malformed.
+    """
+    match given:
+        case {"name": str(name), "artifactId": str(artifact), "version": str(version)} if (
+            len(version) <= _VERSION_LENGTH_MAX
+        ):
+            group = given.get("groupId") or "default"
+            if isinstance(group, str):
+                path = f"/groups/{_quoted(group)}/artifacts/{_quoted(artifact)}"
+                return name, f"{path}/versions/{_quoted(version)}"
+    return None
+
+
+def _is_avro(text: str) -> bool:
+    """Return whether a schema is Avro, and not a JSON Schema or Protobuf."""
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return not isinstance(schema, dict) or not schema.keys() & {"$schema", "properties", "$id"}
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -1,8 +1,9 @@
 """Parses Protobuf bodies: one message, with a descriptor set (`protoc --descriptor_set_out`).
 
-With a registry, a body begins with the number of its schema and the indexes of its message in that
-schema, as Confluent's serializers write them. The message must be the one of the columns, and is
-read with their schema: fields have the same numbers in all versions.
+With a registry, a body begins with the number of its schema. Behind it are the indexes of its
+message in that schema, as Confluent's serializers write them, or the name of the message, as
+Apicurio's own serializers do. The message must be the one of the columns, and is read with their
+schema: fields have the same numbers in all versions.
 """
 
 import base64
@@ -19,6 +20,8 @@ from epochmq.spark.typed import ParseBody, Typing, Unparsable
 TIMESTAMP = "google.protobuf.Timestamp"
 _INDEXES_MAX = 64
 _VARINT_BYTES_MAX = 5
+_REF_NAME = 0x0A
+"""The tag of the field `name`, number 1, of Apicurio's `Ref`."""
 
 
 def fields(typing: Typing) -> list[Any]:
@@ -79,12 +82,18 @@ class _MessagesByNumber:
         if found is None:
             raise Unparsable("the body does not begin with the number of a schema")
         number, rest = found
-        indexes, payload = _indexes(rest)
         if number not in self._known:
             self._known[number] = self._ask(number)
-        name = self._known[number].get(indexes)
+        messages = self._known[number]
+        if self._registry.names_message:
+            given, payload = _message_name(rest)
+            of_file = (name for indexes, name in messages.items() if len(indexes) == 1)
+            name = next((name for name in of_file if name.rpartition(".")[2] == given), None)
+        else:
+            indexes, payload = _indexes(rest)
+            name, given = messages.get(indexes), str(list(indexes))
         if name is None:
-            raise Unparsable(f"schema {number} of the registry has no message {list(indexes)}")
+            raise Unparsable(f"schema {number} of the registry has no message {given}")
         if name != self._wanted:
             raise Unparsable(f"the body is a {name}, not a {self._wanted}")
         return payload
@@ -114,8 +123,30 @@ def _indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
     return tuple(found), data[at:]
 
 
+def _message_name(data: bytes) -> tuple[str, bytes]:
+    """Return the name of a message and the bytes behind it.
+
+    Apicurio's serializers write a message of one field, the name without its package, behind its
+    length (`Ref`, written delimited).
+    """
+    size, at = _length(data, 0)
+    ref, payload = data[at : at + size], data[at + size :]
+    if len(ref) < size or size < 2 or ref[0] != _REF_NAME:
+        raise Unparsable("the name of a message before the body is cut off or malformed")
+    length, start = _length(ref, 1)
+    if start + length != size:
+        raise Unparsable("the name of a message before the body is cut off or malformed")
+    return ref[start:].decode("utf-8", "replace"), payload
+
+
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the integer that begins at `at`, and where it ends."""
+    """Return the integer with a sign that begins at `at`, and where it ends."""
+    value, end = _length(data, at)
+    return (value >> 1) ^ -(value & 1), end
+
+
+def _length(data: bytes, at: int) -> tuple[int, int]:
+    """Return the integer without a sign that begins at `at`, and where it ends."""
     value = 0
     for shift in range(0, 7 * _VARINT_BYTES_MAX, 7):
         if at >= len(data):
@@ -123,8 +154,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (data[at] & 0x7F) << shift
         at += 1
         if not data[at - 1] & 0x80:
-            return (value >> 1) ^ -(value & 1), at
-    raise Unparsable("the indexes of a message before the body are cut off")
+            return value, at
+    raise Unparsable("the indexes or the name of the message before the body are cut off")
 
 
 def _message_class(typing: Typing) -> Any:
