@@ -59,6 +59,34 @@ async def test_a_slow_turn_is_counted_and_reported_with_what_ran(
     assert "hold_the_loop" in caplog.text
 
 
+async def test_the_own_timer_is_not_what_ran(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs next after a slow callback, while the thread still looks."""
+    read = watchdog._Schedstat.starved_ns
+    slow = False
+    seen: list[str] = []
+
+    def note(_watchdog: Watchdog, turn_ms: int, cpu_ms: int, seen_in: str) -> None:
+        seen.append(seen_in)
+
+    def starved_ns(schedstat: watchdog._Schedstat) -> int:
+        nonlocal slow
+        if slow:
+            slow = False
+            noted = looks.begun + 2
+            while looks.begun < noted:
+                pass
+        return read(schedstat)
+
+    monkeypatch.setattr(watchdog._Schedstat, "starved_ns", starved_ns)
+    monkeypatch.setattr(Watchdog, "note", note)
+    with watch_loop():
+        await asyncio.sleep(2 * BEAT_MS / 1000)
+        slow = True
+        looks.hold_the_loop(0.1)
+        await asyncio.sleep(2 * BEAT_MS / 1000)
+    assert [each for each in seen if each.startswith("hold_the_loop")], seen
+
+
 class SlowSelector(selectors.SelectSelector):
     """Returns late after a callback that asked for it, when the thread has looked at it."""
 

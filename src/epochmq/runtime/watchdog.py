@@ -127,7 +127,8 @@ class Watchdog:
     def _look(self) -> None:
         """Note which function the loop runs while a turn is slow.
 
-        The loop's own code after a slow callback does not replace the callback.
+        The loop's own code after a slow callback does not replace the callback, nor does the
+        timer of this watchdog, which is the next to run.
         """
         while not self._ended.wait(LOOK_MS / 1000):
             late_ms = (self._clock_ns() - self._due_ns) // _NS
@@ -179,12 +180,19 @@ def in_callback(frame: FrameType) -> bool:
         return False
     at: FrameType | None = frame
     while at is not None:
-        if at.f_code is asyncio.BaseEventLoop._run_once.__code__:  # type: ignore[attr-defined]
+        if at.f_code in _NO_CALLBACK:
             return False
         if at.f_code is asyncio.Handle._run.__code__:
             return True
         at = at.f_back
     return True
+
+
+_NO_CALLBACK = (
+    asyncio.BaseEventLoop._run_once.__code__,  # type: ignore[attr-defined]
+    Watchdog._beat.__code__,
+)
+"""Code that runs in the loop's thread and is never what a slow turn is about."""
 
 
 def describe_frame(frame: FrameType) -> str:
