@@ -24,8 +24,8 @@ def reader_of(store: Store) -> Reader:
 
 def index_of(store: Store) -> Index:
     """The index of a store that has one."""
-    assert store._index is not None
-    return store._index
+    assert store._files.index is not None
+    return store._files.index
 
 
 def slots_of(file: IndexFile) -> memoryview:

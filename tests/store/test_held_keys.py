@@ -4,6 +4,7 @@ from random import Random
 
 from sim.kernel.disk import SimDisk
 from tests.store.replicas import REPLICATED, WALL, fill, opened
+from tests.store.store_internals import index_of
 from tests.store.world import draft
 
 from epochmq.native.native_index import KEY_BYTES, PackedKeys, place_of
@@ -22,10 +23,7 @@ def test_keys_follow_the_confirmed_offset() -> None:
     assert ready_rows(staged, placed[5].offset + placed[5].size, store._log) == 6
     store.limit_confirm(placed[3].offset)
     store.tick(0, WALL)
-    assert (len(staged), store._index is not None and store._index.last_offset) == (
-        3,
-        placed[2].offset,
-    )
+    assert (len(staged), index_of(store).last_offset) == (3, placed[2].offset)
 
 
 def packed(offsets: list[int], end: int) -> PackedKeys:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sim.kernel.disk import SimDisk
 from tests.native import fuzz
 from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened, ship
+from tests.store.store_internals import index_of
 from tests.store.world import HOST, has_batch_queues
 from tests.tiers import examples
 
@@ -115,11 +116,10 @@ def state(store: Store) -> object:
     pointers = store.pointers
     store.limit_confirm(1 << 60)
     store._housekeeping.index_staged()
-    assert store._index is not None
     return (
         [(q.topic, q.queue_id, q.min, q.next, q.visible, q.units(q.min, 9999)) for q in queues],
         [queue.folder for queue in store._queues.dirty],
-        list(store._index.items()),
+        list(index_of(store).items()),
         (pointers.appended, pointers.confirmed, store.whole_end),
         (store._appender.last_wall, store._checkpoint.log_wall_ms, store._follower._head_at),
         store._follower._dispatcher.oddities,
