@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -167,27 +168,40 @@ class SchemaRegistry:
 
     def _referenced(self, path: str, answer: dict[str, Any], *, query: str = "") -> dict[str, str]:
         """Return the texts of all schemas that an answer refers to, directly or not, by name."""
+
+        def fetch(each: _Reference) -> tuple[str, list[_Reference | None]]:
+            found = self._answer(f"{each.place}{query}")
+            return str(found["schema"]), _references(found.get("references"), _reference)
+
+        return self._collected(path, _references(answer.get("references"), _reference), fetch)
+
+    def _collected(
+        self,
+        path: str,
+        first: list["_Reference | None"],
+        fetch: Callable[["_Reference"], tuple[str, list["_Reference | None"]]],
+    ) -> dict[str, str]:
+        """Return the texts of all schemas to which the schema at `path` refers, by name.
+
+        `first` are its own references, None for one that is malformed. `fetch` returns the text and
+        the references of another schema.
+        """
         known: dict[str, _Reference] = {}
         texts: dict[str, str] = {}
-        waiting = [answer]
+        waiting = first
         while waiting:
-            for each in _references(waiting.pop()):
-                if each is None:
-                    raise EnvironmentFault(f"{self.url}{path}: the references are malformed")
-                if known.setdefault(each.name, each) != each:
-                    raise EnvironmentFault(
-                        f"{self.url}{path}: the references name two definitions of {each.name}"
-                    )
-                if len(known) > _REFERENCES_MAX:
-                    raise EnvironmentFault(
-                        f"{self.url}{path}: more than {_REFERENCES_MAX} references"
-                    )
-                if each.name not in texts:
-                    found = self._answer(
-                        f"/subjects/{_quoted(each.subject)}/versions/{each.version}{query}"
-                    )
-                    texts[each.name] = str(found["schema"])
-                    waiting.append(found)
+            each = waiting.pop(0)
+            if each is None:
+                raise EnvironmentFault(f"{self.url}{path}: the references are malformed")
+            if known.setdefault(each.name, each) != each:
+                raise EnvironmentFault(
+                    f"{self.url}{path}: the references name two definitions of {each.name}"
+                )
+            if len(known) > _REFERENCES_MAX:
+                raise EnvironmentFault(f"{self.url}{path}: more than {_REFERENCES_MAX} references")
+            if each.name not in texts:
+                texts[each.name], more = fetch(each)
+                waiting += more
         return texts
 
     # Apicurio's own protocol: a schema is a text at one path, and its references are at another.
@@ -229,33 +243,18 @@ class SchemaRegistry:
 
     def _apicurio_referenced(self, references: str) -> dict[str, str]:
         """Return the texts of all schemas that are referred to, directly or not, by name."""
-        known: dict[str, str] = {}
-        texts: dict[str, str] = {}
-        waiting = [references]
-        while waiting:
-            path = waiting.pop()
+
+        def listed(path: str) -> list[_Reference | None]:
             try:
-                found = self._json(path)
+                return _references(self._json(path), _apicurio_reference)
             except NotFound:  # of a schema that is there: this registry knows no references
-                found = []
-            for given in found if isinstance(found, list) else [None]:
-                version = _apicurio_reference(given)
-                if version is None:
-                    raise EnvironmentFault(f"{self.url}{path}: the references are malformed")
-                name, place = version
-                if known.setdefault(name, place) != place:
-                    raise EnvironmentFault(
-                        f"{self.url}{path}: the references name two definitions of {name}"
-                    )
-                if len(known) > _REFERENCES_MAX:
-                    raise EnvironmentFault(
-                        f"{self.url}{path}: more than {_REFERENCES_MAX} references"
-                    )
-                if name not in texts:
-                    is_v3 = self._speaks(_APICURIO_V3)
-                    texts[name] = self._get(f"{place}/content" if is_v3 else place)
-                    waiting.append(f"{place}/references")
-        return texts
+                return []
+
+        def fetch(each: _Reference) -> tuple[str, list[_Reference | None]]:
+            content = f"{each.place}/content" if self._speaks(_APICURIO_V3) else each.place
+            return self._get(content), listed(f"{each.place}/references")
+
+        return self._collected(references, listed(references), fetch)
 
     def _json(self, path: str) -> Any:
         try:
@@ -311,24 +310,24 @@ class SchemaRegistry:
 
 @dataclass(frozen=True)
 class _Reference:
-    """One entry of an answer's `references`."""
+    """A reference of one schema to another."""
 
     name: str
     """The full name of the type in Avro, the name of the imported file in Protobuf."""
-    subject: str
-    version: int
+    place: str
+    """The path of the version that is meant."""
 
 
-def _references(answer: dict[str, Any]) -> list[_Reference | None]:
+def _references(found: Any, read: Callable[[Any], _Reference | None]) -> list[_Reference | None]:
     """Return the references of an answer; None for one that is malformed."""
-    found = answer.get("references") or []
-    return [_reference(each) for each in found] if isinstance(found, list) else [None]
+    return [read(each) for each in found or []] if isinstance(found or [], list) else [None]
 
 
 def _reference(given: Any) -> _Reference | None:
+    """Return a reference of Confluent's protocol; None for one that is malformed."""
     match given:
         case {"name": str(name), "subject": str(subject), "version": int(version)}:
-            return _Reference(name, subject, version)
+            return _Reference(name, f"/subjects/{_quoted(subject)}/versions/{version}")
     return None
 
 
@@ -344,10 +343,8 @@ def _newest(subject: str) -> tuple[str, str]:
     return f"{version}/content", f"{version}/references"
 
 
-def _apicurio_reference(given: Any) -> tuple[str, str] | None:
-    """Return the name of a reference and the path of the version that it names; None for one that
-    is malformed.
-    """
+def _apicurio_reference(given: Any) -> _Reference | None:
+    """Return a reference of Apicurio's own protocol; None for one that is malformed."""
     match given:
         case {"name": str(name), "artifactId": str(artifact), "version": str(version)} if (
             len(version) <= _VERSION_LENGTH_MAX
@@ -355,7 +352,7 @@ def _apicurio_reference(given: Any) -> tuple[str, str] | None:
             group = given.get("groupId") or "default"
             if isinstance(group, str):
                 path = f"/groups/{_quoted(group)}/artifacts/{_quoted(artifact)}"
-                return name, f"{path}/versions/{_quoted(version)}"
+                return _Reference(name, f"{path}/versions/{_quoted(version)}")
     return None
 
 
