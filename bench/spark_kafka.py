@@ -14,9 +14,9 @@ import asyncio
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -195,10 +195,7 @@ def write(beside: Beside, args: argparse.Namespace) -> None:
     data.count()
 
     def timed(theirs: bool, guarantee: str) -> tuple[float, float]:
-        before, began = spark_read.cpu_of_all(), time.perf_counter()
-        beside.write(theirs, data, guarantee)
-        seconds, after = time.perf_counter() - began, spark_read.cpu_of_all()
-        return seconds, sum(cpu - before.get(pid, 0.0) for pid, cpu in after.items())
+        return spark_read.timed(partial(beside.write, theirs, data, guarantee))
 
     for guarantee in ("effectively-once", "at-least-once"):
         count = args.warm + args.rounds

@@ -14,6 +14,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -68,9 +69,14 @@ def source(spark: SparkSession, namesrv: str, options: dict[str, str]) -> DataFr
 
 
 def drain(rows: DataFrame) -> tuple[float, float]:
-    """Seconds to read all rows and columns, and of CPU; a process that ended is left out."""
+    """Seconds to read all rows and columns, and of CPU."""
+    return timed(rows.write.format("noop").mode("overwrite").save)
+
+
+def timed(work: Callable[[], None]) -> tuple[float, float]:
+    """Seconds that `work` takes, and of CPU; a process that ended is left out."""
     before, began = cpu_of_all(), time.perf_counter()
-    rows.write.format("noop").mode("overwrite").save()
+    work()
     seconds, after = time.perf_counter() - began, cpu_of_all()
     return seconds, sum(cpu - before.get(pid, 0.0) for pid, cpu in after.items())
 

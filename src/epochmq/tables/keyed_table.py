@@ -45,11 +45,15 @@ class KeyedTable(ABC):
         """
 
     @abstractmethod
+    def check_compacts(self) -> None:
+        """Raise `UsageError` if tables of this format cannot be compacted here."""
+
+    @abstractmethod
     def compact(self, state: str, *, cluster: bool) -> None:
         """Merge small files into large ones, delete files of no use, and store `state`.
 
         With `cluster` the rows of the whole table are sorted by key, so that a reader of one key
-        needs few files. Raises `UsageError` for a format that cannot do it.
+        needs few files. Raises `UsageError` as `check_compacts` does.
         """
 
     @abstractmethod
@@ -124,6 +128,9 @@ class DeltaKeyed(KeyedTable):
             newer.when_not_matched_insert_all().execute()
             self._table.update_incremental()
 
+    def check_compacts(self) -> None:
+        """Do nothing: delta-rs can."""
+
     def compact(self, state: str, *, cluster: bool) -> None:
         properties = self._lib.CommitProperties(custom_metadata={STATE: state})
         failed = need("deltalake.exceptions", "lake").CommitFailedError
@@ -195,6 +202,9 @@ class IcebergKeyed(KeyedTable):
             self._catalog.refresh(self._table)
 
     def compact(self, state: str, *, cluster: bool) -> None:
+        self.check_compacts()
+
+    def check_compacts(self) -> None:
         raise UsageError(
             "PyIceberg cannot merge the files of a table by key: leave --compact-every out, and run"
             " rewrite_data_files of Spark or another engine"

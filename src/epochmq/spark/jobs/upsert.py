@@ -192,8 +192,8 @@ class Upsert:
             name=options.name,
             catalog=options.catalog,
         )
-        if options.compact_every and self._table.format != "delta":
-            self._table.compact("", cluster=False)  # raises the format's own error
+        if options.compact_every:
+            self._table.check_compacts()
         text = self._table.state()
         if text is not None:
             state = UpsertState.from_json(text)
