@@ -1,5 +1,6 @@
 """Tables by key: the larger version stays, and the state is in the same transaction."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -74,6 +75,29 @@ def test_small_files_become_large_ones(tmp_path: Path, cluster: bool) -> None:
     assert (keys == sorted(keys)) or not cluster
     table.merge(rows(("k1", "99", 7)), "later")
     assert content(table)["k1"] == 7
+
+
+@pytest.mark.parametrize("days", [6, 8])
+def test_files_without_use_for_a_week_are_deleted(tmp_path: Path, days: int) -> None:
+    table = open_keyed(str(tmp_path), "delta", schema=SCHEMA)
+    for number in range(3):
+        table.merge(rows(("a", f"{number}", number), (f"new{number}", "1", number)), "m")
+    expected = content(table)
+    before = {file.name for file in tmp_path.glob("*.parquet")}
+    removed = set()
+    for commit in (tmp_path / "_delta_log").glob("*.json"):
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        for action in actions:
+            if "remove" in action:
+                removed.add(action["remove"]["path"])
+                action["remove"]["deletionTimestamp"] -= days * 24 * 3_600_000
+        commit.write_text("\n".join(map(json.dumps, actions)) + "\n")
+    assert removed
+    again = open_keyed(str(tmp_path))
+    again.compact("m", cluster=False)
+    gone = before - {file.name for file in tmp_path.glob("*.parquet")}
+    assert gone == (removed if days > 7 else set())
+    assert content(again) == expected
 
 
 def test_a_compaction_beside_another_writer_is_told(tmp_path: Path) -> None:
