@@ -181,6 +181,19 @@ def test_one_bit_is_mended_without_a_replica(place: int) -> None:
     assert (master.damage.ranges, master.damage.repaired) == ([], 1)
 
 
+def test_a_checksum_of_damaged_bytes_does_not_make_a_record_sound() -> None:
+    """The bytes changed before the checksum of their block was computed from them."""
+    master, _ = replicas()
+    flip(master, 95, 1)  # in a body: a record has no checksum of its other bytes
+    search_all(master)
+    (wanted,) = master.scrub.wanted()
+    master.checksums.forget(0, BLOCK_BYTES)
+    master.checksums.renew(0, BLOCK_BYTES)
+    assert master.checksums.verify(0) is BlockVerdict.OK
+    assert "a record is not sound" in mend(master, wanted)
+    assert len(master.damage.ranges) == 1
+
+
 def test_more_than_one_bit_is_not() -> None:
     master, follower = replicas()
     flip(master, 700, 1)

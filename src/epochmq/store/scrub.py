@@ -260,21 +260,19 @@ class Scrub:
 
 def _mended(segment: Segment, block: Block) -> bytes | str:
     """Return the block's bytes before one bit changed, or why they are unknown."""
-    data = segment.file.read(block.start - segment.start, block.covered)
-    if block.verify(data) is BlockVerdict.OK:
-        return data
-    bit = flipped_bit(data, block.crc)
-    if bit is None:
-        return "more than one bit of its block has changed"
-    right = bytearray(data)
-    right[bit // 8] ^= 1 << bit % 8
+    right = bytearray(segment.file.read(block.start - segment.start, block.covered))
+    if block.verify(right) is not BlockVerdict.OK:
+        bit = flipped_bit(bytes(right), block.crc)
+        if bit is None:
+            return "more than one bit of its block has changed"
+        right[bit // 8] ^= 1 << bit % 8
     at = right.find(MAGIC_FRONT, 4)
     while at >= 0:
         start = at - 4
         size = check(right, start, len(right), crc=True)
         own = start + FRONT.size <= len(right) and offset_at(right, start) == block.start + start
         if own and size == DAMAGED:
-            return "one bit would explain its block's checksum, but then a record is not sound"
+            return "a record is not sound even where its block has the checksum it should have"
         at = right.find(MAGIC_FRONT, at + 1)
     return bytes(right)
 
