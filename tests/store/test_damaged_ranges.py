@@ -25,6 +25,16 @@ def test_what_is_repaired_or_cut_is_forgotten() -> None:
     assert (table.found, table.repaired) == (3, 1)
 
 
+def test_the_first_ranges_that_overlap() -> None:
+    table = DamageTable()
+    for start in (100, 300, 500):
+        table.report(start, start + 10, "rot")
+    assert table.first_of(0, 1000, 9) == [(100, 110), (300, 310), (500, 510)]
+    assert table.first_of(105, 305, 9) == [(100, 110), (300, 310)]
+    assert table.first_of(0, 1000, 1) == [(100, 110)]
+    assert table.first_of(110, 300, 9) == []
+
+
 def test_it_is_bounded() -> None:
     table = DamageTable()
     table.report(0, 1, "rot")

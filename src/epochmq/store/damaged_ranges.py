@@ -67,6 +67,17 @@ class DamageTable:
                 return known
         return None
 
+    def first_of(self, start: int, end: int, most: int) -> list[tuple[int, int]]:
+        """Return the bounds of the first `most` known ranges that overlap `[start, end)`."""
+        found: list[tuple[int, int]] = []
+        while start < end and len(found) < most:
+            known = self.find(start, end)
+            if known is None:
+                break
+            found.append((known.start, known.end))
+            start = known.end
+        return found
+
     def clear(self, start: int, end: int) -> list[DamagedRange]:
         """Forget and return the ranges within `[start, end)`, because their bytes were replaced."""
         gone = [known for known in self.ranges if start <= known.start and known.end <= end]

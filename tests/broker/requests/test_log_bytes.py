@@ -158,6 +158,20 @@ def test_a_broker_looks_at_its_bytes_when_asked(harness: BrokerHarness) -> None:
     assert made(client.ask(verified(fromOffset=1 << 62))).blocks == []
 
 
+def test_an_answer_ends_before_damage_and_names_it(harness: BrokerHarness) -> None:
+    client = harness.client()
+    sound = made(client.ask(digests(blockBytes=BLOCK_BYTES)))
+    assert sound.damaged == []
+    flip_bit(harness.store, 210_000)
+    client.ask(verified(fromOffset=3 * BLOCK_BYTES))  # finds the damage
+    answer = made(client.ask(digests(blockBytes=BLOCK_BYTES)))
+    ((start, end),) = answer.damaged
+    assert 2 * BLOCK_BYTES < start <= 210_000 < end < 5 * BLOCK_BYTES
+    assert answer.blocks == sound.blocks[: start // BLOCK_BYTES]
+    behind = made(client.ask(digests(blockBytes=BLOCK_BYTES, fromOffset=5 * BLOCK_BYTES)))
+    assert (behind.blocks, behind.damaged) == (sound.blocks[5:], [])
+
+
 def test_a_look_that_fails_is_none(harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     ports = replace(harness.node.ports, background=lambda call, done: done(None))
     monkeypatch.setattr(harness.node, "ports", ports)

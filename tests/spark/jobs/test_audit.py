@@ -10,7 +10,7 @@ from tests.tiers import examples
 
 from epochmq.base.errors import PeerError, UsageError
 from epochmq.spark.jobs.audit import Audit, asks_of, plan, run_audit, whole
-from epochmq.spark.jobs.audit_core import DigestBlock, Epoch, FindingKind, Shape
+from epochmq.spark.jobs.audit_core import DAMAGED, DigestBlock, Epoch, FindingKind, Shape
 from epochmq.spark.jobs.audit_sources import StoreReplica
 
 LOG = make_log(400, seed=7)
@@ -150,6 +150,47 @@ def test_a_replica_that_stops_answering_is_named() -> None:
 
     with pytest.raises(PeerError, match="quiet gives no digests of its log from 0 on"):
         run_audit([Silent(), held("a", LOG, confirmed=LOG.end)])
+
+
+def test_bytes_that_are_repaired_before_they_are_read() -> None:
+    """Their digest differs, but they are equal when the audit reads them: it says so."""
+
+    class Repaired:
+        def __init__(self, now: Held, before: Held) -> None:
+            self.shape, self.read, self.digests = now.shape, now.read, before.digests
+
+    at = LOG.starts[120] + 92
+    now, before = (held("b", LOG, confirmed=LOG.end, flips=flips) for flips in ((), (at,)))
+    audit = audit_of([held("a", LOG, confirmed=LOG.end), Repaired(now, before)])
+    low = at - at % BLOCK
+    assert found(audit, *FindingKind) == [(FindingKind.BYTES, low, low + BLOCK, ("a", "b"))]
+    assert audit.findings[0].text.endswith("run the audit again")
+
+
+def test_damage_that_a_replica_knows_is_a_finding_of_its_own() -> None:
+    class Damaged:
+        def __init__(self, replica: Held, low: int) -> None:
+            self.shape, self._replica, self._low = replica.shape, replica, low
+
+        def read(self, low: int, high: int) -> bytes:
+            return self._replica.read(low, min(high, max(low, self._low)))
+
+        def digests(self, low: int, high: int, block_bytes: int) -> list[DigestBlock]:
+            return [
+                block._replace(digest=DAMAGED if block.offset == self._low else block.digest)
+                for block in self._replica.digests(low, high, block_bytes)
+            ]
+
+    flip = 9 * BLOCK + 5  # right behind the damage: the record there cannot be read at "a"
+    replicas = [
+        Damaged(held("a", LOG, confirmed=LOG.end, flips=(flip,)), 8 * BLOCK),
+        held("b", LOG, confirmed=LOG.end),
+    ]
+    audit = audit_of(replicas)
+    assert found(audit, *FindingKind) == [
+        (FindingKind.DAMAGED, 8 * BLOCK, 9 * BLOCK, ("a",)),
+        (FindingKind.BYTES, 9 * BLOCK, 10 * BLOCK, ("a", "b")),
+    ]
 
 
 def test_an_answer_in_parts_is_asked_for_to_its_end() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from epochmq.base.errors import PeerError, UsageError
 from epochmq.spark.jobs.audit_core import (
+    DAMAGED,
     UNKNOWN_EPOCH,
     DigestBlock,
     Epoch,
@@ -15,6 +16,7 @@ from epochmq.spark.jobs.audit_core import (
     check_block_bytes,
     check_blocks,
     check_shapes,
+    damaged_findings,
     end_findings,
     epoch_findings,
     limit_of,
@@ -59,6 +61,17 @@ def test_logs_that_have_nothing_in_common_leave_a_hole() -> None:
         SharedBytes(0, 100, ("a",)),
         SharedBytes(500, 900, ("b",)),
     ]
+
+
+def test_damaged_blocks_are_not_compared_but_reported() -> None:
+    span = SharedBytes(0, 50, ("a", "b", "c"))
+    same = [DigestBlock(n * 10, 10, "x") for n in range(5)]
+    a = [block._replace(digest=DAMAGED) if block.offset in (10, 20) else block for block in same]
+    b = [block._replace(digest="y") if block.offset == 20 else block for block in same]
+    assert splits(span, {"a": a, "b": same, "c": same}) == []
+    assert splits(span, {"a": a, "b": b, "c": same}) == [(20, 30, (("b",), ("c",)))]
+    assert kinds(damaged_findings("a", a[::-1])) == [(FindingKind.DAMAGED, 10, 30, ("a",))]
+    assert damaged_findings("b", b) == []
 
 
 def test_neighbouring_blocks_with_one_grouping_are_one_split() -> None:

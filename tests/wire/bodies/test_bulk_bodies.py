@@ -19,6 +19,9 @@ def test_digests_are_rows() -> None:
     made = offset_bodies.LogDigests(9, 1, [offset_bodies.EpochSpan(2, 1, 9)], [(1, 8, "ab")])
     data = encode_body(made)
     assert data == (
-        b'{"confirmed":9,"start":1,"epochs":[{"epoch":2,"start":1,"end":9}],"blocks":[[1,8,"ab"]]}'
+        b'{"confirmed":9,"start":1,"epochs":[{"epoch":2,"start":1,"end":9}],"blocks":[[1,8,"ab"]],'
+        b'"damaged":[]}'
     )
     assert decode_body(offset_bodies.LogDigests, data) == made
+    older = data.replace(b',"damaged":[]', b"")
+    assert decode_body(offset_bodies.LogDigests, older) == made

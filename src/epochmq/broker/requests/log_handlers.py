@@ -71,6 +71,8 @@ def start_of(epochs: list[EpochEntryBody], epoch: int) -> int:
 
 STEP_BYTES = 4 * 1024 * 1024
 """Bytes that are hashed in one step; the event loop runs between two steps."""
+DAMAGED_MAX = 100
+"""Limit of the damaged ranges in one answer."""
 
 
 def handle_log_read(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
@@ -112,6 +114,7 @@ class DigestRun:
         self._command = command
         self._session = session
         self._left = blocks[::-1]
+        self._range = (blocks[0][0], sum(blocks[-1])) if blocks else (0, 0)
         self._rows: list[tuple[int, int, str]] = []
         self._header: LogDigestsResponseHeader | None = None
 
@@ -184,18 +187,21 @@ class DigestRun:
 
     def _answer(self) -> None:
         self._node.digest_runs -= 1
-        body = encode_body(digests_of(self._node, self._rows))
+        damaged = self._node.store.damage.first_of(*self._range, DAMAGED_MAX)
+        body = encode_body(digests_of(self._node, self._rows, damaged))
         self._session.answer(self._command, Reply(header=self._header, body=body))
 
 
-def digests_of(node: BrokerContext, rows: list[tuple[int, int, str]]) -> LogDigests:
+def digests_of(
+    node: BrokerContext, rows: list[tuple[int, int, str]], damaged: list[tuple[int, int]]
+) -> LogDigests:
     """Return the answer's body: the digests, and the present bounds and epochs of the log."""
     pointers = node.store.pointers
     epochs = [
         EpochSpan(entry.epoch, entry.start_offset, min(entry.end_offset, pointers.appended))
         for entry in (epochs_of(node) if node.options.enable_controller_mode else [])
     ]
-    return LogDigests(pointers.confirmed, pointers.start, epochs, rows)
+    return LogDigests(pointers.confirmed, pointers.start, epochs, rows, damaged)
 
 
 def handle_log_digests(
@@ -203,7 +209,8 @@ def handle_log_digests(
 ) -> Reply | Held:
     """Answer digests of the log's blocks between two offsets (LOG_DIGESTS 34005).
 
-    The range ends at the confirmed offset, and at the limit of one answer. Returns `HELD`; raises
+    The range ends at the confirmed offset, at the limit of one answer, and at the first byte that
+    is known to be damaged; the answer contains the damaged ranges. Returns `HELD`; raises
     `Refused` 29 for a bad block size, 2 when too many such requests run.
     """
     header = decode_header(LogDigestsHeader, command.ext)

@@ -206,6 +206,8 @@ def _compare(
         for name in span.holders
     }
     audit.blocks += len(inside[span.holders[0]])
+    for name in span.holders:
+        audit.findings += core.damaged_findings(name, inside[name])
     start = max(replicas[name].shape.start for name in span.holders)
 
     def read(name: str, low: int, high: int) -> bytes:
@@ -222,7 +224,11 @@ def _compare(
 
 def _finding(found: Difference) -> Finding:
     sides = " | ".join(",".join(group) for group in found.groups)
+    names = tuple(name for group in found.groups for name in group)
     text = f"not the same bytes: {sides}"
+    if found.first < 0:
+        text += "; by now they are repaired, or known to be damaged: run the audit again"
+        return Finding(FindingKind.BYTES, found.low, found.high, names, text)
     if found.records:
         place = next((p for p in found.records[0].values() if p.is_sound), None)
         if place is not None:
@@ -234,5 +240,4 @@ def _finding(found: Difference) -> Finding:
             text += f"; first at {found.first}, where no replica holds a whole record"
     if found.suspects:
         text += f"; wrong is probably {','.join(found.suspects)}"
-    names = tuple(name for group in found.groups for name in group)
     return Finding(FindingKind.BYTES, found.first, found.last + 1, names, text)

@@ -6,13 +6,14 @@ which the same replicas have all bytes. In each span the digests of aligned bloc
 only blocks that differ are read (`audit_drill`). The findings are:
 
 - `BYTES`: other bytes at the same offset: damage, or a log that was not truncated where it should.
+- `DAMAGED`: a running replica knows that its bytes are damaged, and returns them to nobody.
 - `EPOCHS`: the replicas attribute the same offsets to different masters.
 - `SHORT`: a replica ends before the confirmed offset: it lags, or its tail was lost.
 - `BEYOND`: bytes after the confirmed offset. Legal, as a failover may still truncate them.
 - `ALONE`: only one replica has the bytes, because retention deleted the others'. Legal.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -29,8 +30,12 @@ UNKNOWN_EPOCH = -1
 Names = tuple[str, ...]
 
 
+DAMAGED = ""
+"""Takes the place of the digest of a block that its replica knows as damaged."""
+
+
 class DigestBlock(NamedTuple):
-    """The digest of log bytes `[offset, offset + size)`."""
+    """The digest of log bytes `[offset, offset + size)`, or `DAMAGED`."""
 
     offset: int
     size: int
@@ -88,6 +93,7 @@ class Shape:
 
 class FindingKind(Enum):
     BYTES = "bytes"
+    DAMAGED = "damaged"
     EPOCHS = "epochs"
     SHORT = "short"
     BEYOND = "beyond"
@@ -168,11 +174,14 @@ def check_blocks(
 
 
 def splits(span: SharedBytes, digests: Mapping[str, Sequence[DigestBlock]]) -> list[Split]:
-    """Return where the digests of the span's holders differ; adjacent equal splits are joined."""
+    """Return where the digests of the span's holders differ; adjacent equal splits are joined.
+
+    Blocks that are `DAMAGED` are not compared.
+    """
     columns = [digests[name] for name in span.holders]
     found: list[Split] = []
     for row in zip(*columns, strict=True):
-        if len({block.digest for block in row}) == 1:
+        if len({block.digest for block in row} - {DAMAGED}) <= 1:
             continue
         groups = _groups(span.holders, [block.digest for block in row])
         low, high = row[0].offset, row[0].offset + row[0].size
@@ -186,7 +195,8 @@ def splits(span: SharedBytes, digests: Mapping[str, Sequence[DigestBlock]]) -> l
 def _groups(names: Names, digests: Sequence[str]) -> tuple[Names, ...]:
     by_digest: dict[str, list[str]] = {}
     for name, digest in zip(names, digests, strict=True):
-        by_digest.setdefault(digest, []).append(name)
+        if digest != DAMAGED:
+            by_digest.setdefault(digest, []).append(name)
     return tuple(sorted((tuple(group) for group in by_digest.values()), key=len, reverse=True))
 
 
@@ -238,6 +248,23 @@ def end_findings(shapes: Sequence[Shape], limit: int) -> list[Finding]:
         elif shape.end > limit:
             text = f"{shape.end - limit} bytes that are not confirmed; they may differ"
             found.append(Finding(FindingKind.BEYOND, limit, shape.end, (shape.name,), text))
+    return found
+
+
+def damaged_findings(name: str, blocks: Iterable[DigestBlock]) -> list[Finding]:
+    """Return the bytes that replica `name` knows as damaged; adjacent blocks are joined."""
+    found: list[Finding] = []
+    for block in sorted(blocks):
+        if block.digest != DAMAGED:
+            continue
+        low, high = block.offset, block.offset + block.size
+        if found and found[-1].high == low:
+            low = found.pop().low
+        text = (
+            f"{name} found its bytes damaged and returns them to nobody; it repairs them from"
+            " another replica that has sound ones, or epochmq store repair does"
+        )
+        found.append(Finding(FindingKind.DAMAGED, low, high, (name,), text))
     return found
 
 

@@ -24,7 +24,9 @@ _U32 = Struct(">I").unpack_from
 _I64 = Struct(">q").unpack_from
 
 Read = Callable[[str, int, int], bytes]
-"""(replica, low, high) -> the log's bytes there; fewer at the replica's end."""
+"""(replica, low, high) -> the log's bytes there; fewer at the replica's end, and before bytes that
+it knows as damaged.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class ReplicaByte:
 class Difference:
     """Bytes of `[low, high)` that differ, from the first one (`first`) to the last one (`last`).
 
+    Both are -1 if the bytes were equal, or could not be read, when they were read again.
     `records` has the first records, each as read from the first replica of every group. `suspects`
     are the replicas that are probably wrong: their record is damaged, or they are a minority.
     """
@@ -209,6 +212,8 @@ def _at_or_behind(
 def _place(name: str, start: int, read: Read) -> ReplicaByte:
     most = MESSAGE_BYTES_MAX + RECORD_EXTRA_BYTES_MAX
     text = read(name, start, start + 4096)
+    if len(text) < 4:
+        return ReplicaByte("damaged", start)
     size = min(_U32(text, 0)[0], most)
     if size > len(text):
         text = read(name, start, start + size)

@@ -13,7 +13,7 @@ from epochmq.model.log_blocks import blocks_of, digest
 from epochmq.model.names import check_group
 from epochmq.runtime.tls import OutgoingTls, client_tls
 from epochmq.spark.connection_options import credentials_in
-from epochmq.spark.jobs.audit_core import DigestBlock, Epoch, Shape
+from epochmq.spark.jobs.audit_core import DAMAGED, DigestBlock, Epoch, Shape
 from epochmq.spark.log_files import LogFile, StoreDirectory
 from epochmq.spark.spark_loop_thread import LoopThread
 from epochmq.wire.bodies.body import decode_body
@@ -68,11 +68,19 @@ class LiveReplica:
         return b"".join(parts)
 
     def digests(self, low: int, high: int, block_bytes: int) -> list[DigestBlock]:
-        """Return digests of the first blocks of `[low, high)`; the broker decides how many."""
+        """Return digests of the first blocks of `[low, high)`; the broker decides how many.
+
+        The digest of a block that the broker knows as damaged is `DAMAGED`.
+        """
+        at, size = next(blocks_of(low, high, block_bytes))
         if low % block_bytes:  # a broker begins at a multiple
-            text = self.read(low, min(high, low - low % block_bytes + block_bytes))
-            return [DigestBlock(low, len(text), digest([text]))] if text else []
-        return [DigestBlock(*block) for block in self._digests(low, high, block_bytes).blocks]
+            text = self.read(at, at + size)
+            if len(text) == size:
+                return [DigestBlock(at, size, digest([text]))]
+        found = self._digests(low, high, block_bytes)
+        if any(start < at + size and at < end for start, end in found.damaged):
+            return [DigestBlock(at, size, DAMAGED)]
+        return [] if low % block_bytes else [DigestBlock(*block) for block in found.blocks]
 
     def _digests(self, low: int, high: int, block_bytes: int) -> LogDigests:
         header = LogDigestsHeader(fromOffset=low, toOffset=high, blockBytes=block_bytes)

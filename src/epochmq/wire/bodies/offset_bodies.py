@@ -103,9 +103,14 @@ class EpochSpan(Body):
 
 
 class LogDigests(Body):
-    """Answer to LOG_DIGESTS 34005. A block is (log offset, bytes, BLAKE2b-128 in hexadecimal)."""
+    """Answer to LOG_DIGESTS 34005. A block is (log offset, bytes, BLAKE2b-128 in hexadecimal).
+
+    The blocks end before the first of the `damaged` ranges [start, end) of the log, whose bytes are
+    not returned until they are repaired. Older versions do not send these ranges.
+    """
 
     confirmed: int = 0
     start: int = 0
     epochs: list[EpochSpan] = []
     blocks: list[tuple[int, int, str]] = []
+    damaged: list[tuple[int, int]] = []
