@@ -7,12 +7,12 @@ from tests.compat.peers.epochmq import EpochCluster
 from tests.spark import topics
 
 from epochmq.base.errors import NotFound, UsageError
+from epochmq.model.queue_offsets import Offsets
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.options import OffsetsOption, SourceOptions, parse_source
 from epochmq.spark.positions import begin_within, matching, queues_named, resolve, selected
 from epochmq.spark.retry import DataLost, Lost
 from epochmq.spark.spark_cluster import Cluster
-from epochmq.spark.spark_offsets import Offsets
 
 pytestmark = pytest.mark.process
 

@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 
 from epochmq.base.errors import UsageError
 from epochmq.model.topic import MessageQueue
-from epochmq.spark.spark_offsets import (
-    StreamOffset,
-    by_topic,
-    from_topics,
-    load,
-    parse_queue,
-    topics_of,
-)
+from epochmq.spark.spark_offsets import StreamOffset, load, topics_of
 
 queues = st.builds(
     MessageQueue,
@@ -38,24 +31,8 @@ def test_an_offset_survives_json_and_has_one_text(
     assert json.dumps(StreamOffset(dict(shuffled), init, fresh).to_json()) == text
 
 
-def test_queues_come_in_the_order_of_their_numbers() -> None:
-    at = {MessageQueue("t", "b", n): n for n in (10, 9, 0)}
-    assert list(by_topic(at)["t"]) == ["b:0", "b:9", "b:10"]
-    assert topics_of(at) == ["t"]
-
-
-@pytest.mark.parametrize("text", ["", "broker-a", "broker-a:", ":1", "broker-a:x", "broker-a:-1"])
-def test_what_is_no_queue_is_said(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a queue"):
-        parse_queue("t", text)
-
-
-@pytest.mark.parametrize(
-    "table", [[], {"t": 1}, {"t": {"b:0": "1"}}, {"t": {"b:0": -1}}, {"t": {"b:0": True}}, None]
-)
-def test_what_are_no_offsets_is_said(table: Any) -> None:
-    with pytest.raises(UsageError):
-        from_topics(table)
+def test_topics_of_offsets() -> None:
+    assert topics_of({MessageQueue("t", "b", 1): 0, MessageQueue("t", "b", 0): 0}) == ["t"]
 
 
 @pytest.mark.parametrize("table", [None, {}, {"version": 2, "offsets": {}}, {"t": {"0": 1}}, 7])

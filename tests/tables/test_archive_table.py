@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import UsageError
+from epochmq.model.queue_offsets import from_topics
 from epochmq.tables.archive_table import (
     TableConflict,
     TransactionMark,
@@ -42,9 +43,12 @@ def test_partitions_need_no_escape_in_a_url() -> None:
     assert quote(path, safe="/=") == path
 
 
-by_queue = st.dictionaries(st.text(), st.integers())
+queue_names = st.sampled_from(["a:0", "broker-b:17", "c:d:3"])
+by_queue = st.dictionaries(queue_names, st.integers(0, 2**63 - 1))
+offsets = st.dictionaries(st.text(), by_queue)
+times = st.dictionaries(st.text(), st.integers(0))
 marks = st.builds(
-    TransactionMark, st.text(), st.integers(0), st.dictionaries(st.text(), by_queue), st.text()
+    TransactionMark, st.text(), st.integers(0), offsets, st.text(), times, begin=offsets
 )
 
 
@@ -53,7 +57,36 @@ def test_marks_survive_json(mark: TransactionMark) -> None:
     assert TransactionMark.from_json(mark.as_json()) == mark
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"app": 1}', "null"])
+def test_a_flipped_bit_of_a_mark_is_refused_or_leaves_offsets_that_can_be_read() -> None:
+    """`verify` reports a damaged mark; it must not stumble over it later."""
+    queues = {"T": {"broker-a:0": 12, "broker-a:1": 3}}
+    text = TransactionMark("app", 7, queues, "run", {"T": 5}, {"T": {"broker-a:0": 1}}).as_json()
+    refused = 0
+    for bit in range(len(text) * 7):
+        flipped = bytearray(text.encode())
+        flipped[bit // 7] ^= 1 << bit % 7
+        try:
+            mark = TransactionMark.from_json(flipped.decode())
+        except UsageError:
+            refused += 1
+        else:
+            for found in (mark.offsets, mark.begin):
+                from_topics(found)
+            assert isinstance(mark.batch, int)
+    assert refused > len(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{}", '{"app": 1}', "null", "[" * 100_000),
+        '{"app": "a", "batch": 1, "run": "r", "offsets": {"T": {"broker-a>0": 1}}}',
+        '{"app": "a", "batch": 1, "run": "r", "offsets": {"T": {"broker-a:0": -1}}}',
+        '{"app": "a", "batch": 1, "run": "r", "offsets": {"T": 4}}',
+        '{"app": "a", "batch": "1", "run": "r", "offsets": {}}',
+        '{"app": "a", "batch": 1, "run": "r", "offsets": {}, "begin": {"T": {"b": 1}}}',
+    ],
+)
 def test_bad_marks(text: str) -> None:
     with pytest.raises(UsageError, match="mark cannot be read"):
         TransactionMark.from_json(text)

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from epochmq.base.errors import StoreDamaged, UsageError
+from epochmq.model.queue_offsets import Offsets, from_topics
 from epochmq.model.topic import MessageQueue
 from epochmq.spark import columns
 from epochmq.spark.options import ArchiveAddress
 from epochmq.spark.plan import Bounds
-from epochmq.spark.spark_offsets import Offsets, from_topics
 from epochmq.tables.archive_rows import (
     CHECKSUM,
     POSITION,

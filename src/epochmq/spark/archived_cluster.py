@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from epochmq.base.errors import UsageError
+from epochmq.model.queue_offsets import Offsets, from_topics
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.archive_reader import ArchiveReader
 from epochmq.spark.cluster_calls import Bounds
 from epochmq.spark.spark_cluster import Cluster
-from epochmq.spark.spark_offsets import Offsets, from_topics
 
 
 class ArchivedCluster(Cluster):

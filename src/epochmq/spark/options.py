@@ -12,6 +12,7 @@ from typing import Any
 from epochmq.base.errors import Refused, UsageError
 from epochmq.client.aio.name_server_list import check_name_servers
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, check_group, check_topic
+from epochmq.model.queue_offsets import check_offset
 from epochmq.model.tags import split_expression
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.decode_bodies import AS_STORED, BAD_BODIES
@@ -29,7 +30,7 @@ from epochmq.spark.option_table import (
     size_bytes,
     text,
 )
-from epochmq.spark.spark_offsets import EARLIEST, LATEST, check_offset, load
+from epochmq.spark.spark_offsets import EARLIEST, LATEST, load
 from epochmq.spark.typed_options import TYPED_ROWS, TypedColumns, typed_columns
 from epochmq.tables.iceberg import DEFAULT_NAME
 

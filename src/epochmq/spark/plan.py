@@ -10,9 +10,10 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from epochmq.base.errors import UsageError
+from epochmq.model.queue_offsets import Offsets
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.retry import Lost
-from epochmq.spark.spark_offsets import Offsets, StreamOffset
+from epochmq.spark.spark_offsets import StreamOffset
 
 Bounds = Mapping[MessageQueue, tuple[int, int]]
 TASK_ROWS = 1_000

@@ -6,12 +6,13 @@ from contextlib import suppress
 
 from epochmq.base.errors import NotFound, UsageError
 from epochmq.model.names import DLQ, RETRY, is_system_topic
+from epochmq.model.queue_offsets import Offsets, queue_text
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.options import OffsetsOption, Selection, Table
 from epochmq.spark.plan import missing_at
 from epochmq.spark.retry import DataLost
 from epochmq.spark.spark_cluster import Cluster, OnLost
-from epochmq.spark.spark_offsets import EARLIEST, LATEST, Offsets, queue_text, topics_of
+from epochmq.spark.spark_offsets import EARLIEST, LATEST, topics_of
 
 Bounds = dict[MessageQueue, tuple[int, int]]
 

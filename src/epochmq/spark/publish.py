@@ -19,9 +19,10 @@ from pyspark.sql.streaming.listener import (
 )
 
 from epochmq.base.errors import EpochError, UsageError
+from epochmq.model.queue_offsets import Offsets
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.spark_cluster import Cluster
-from epochmq.spark.spark_offsets import Offsets, StreamOffset
+from epochmq.spark.spark_offsets import StreamOffset
 
 log = logging.getLogger(__name__)
 

@@ -15,13 +15,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from epochmq.base.errors import UsageError
+from epochmq.model.queue_offsets import Offsets
 from epochmq.spark import columns
 from epochmq.spark.options import OffsetsOption, SourceOptions, check_batch, parse_source
 from epochmq.spark.plan import Bounds, QueueRange, split, tasks_of
 from epochmq.spark.positions import begin_within, resolve, selected
 from epochmq.spark.pushdown import PushedFilters, pushed
 from epochmq.spark.rows import batches, check_archive, cluster_of, on_lost
-from epochmq.spark.spark_offsets import Offsets
 
 _EARLIEST = OffsetsOption("Offsets", "earliest")
 _LATEST = OffsetsOption("Offsets", "latest")

@@ -13,6 +13,7 @@ from typing import Any
 
 from epochmq.base.errors import NotFound
 from epochmq.model import record
+from epochmq.model.queue_offsets import by_topic
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.options import OffsetsOption, SourceOptions
 from epochmq.spark.plan import (
@@ -30,7 +31,7 @@ from epochmq.spark.positions import Bounds, begin_within, resolve, selected
 from epochmq.spark.range_read import LOSS_CERTAIN_MS
 from epochmq.spark.retry import DataLost
 from epochmq.spark.spark_cluster import Cluster, OnLost
-from epochmq.spark.spark_offsets import StreamOffset, by_topic, topics_of
+from epochmq.spark.spark_offsets import StreamOffset, topics_of
 
 log = logging.getLogger(__name__)
 

@@ -9,6 +9,7 @@ from datetime import date, datetime
 from typing import Any, Protocol
 
 from epochmq.base.errors import EnvironmentFault, UsageError
+from epochmq.model.queue_offsets import from_topics
 
 Offsets = dict[str, dict[str, int]]
 """Topic -> "brokerName:queueId" -> the next queue offset, which is not yet in the table."""
@@ -82,14 +83,22 @@ class TransactionMark:
 
     @classmethod
     def from_json(cls, text: str) -> "TransactionMark":
-        """Parse the JSON of `as_json`; raises `UsageError` for other text."""
+        """Parse the JSON of `as_json`; raises `UsageError` for another or a damaged text."""
         try:
             found = json.loads(text)
+            app, batch, offsets, run = (found[key] for key in ("app", "batch", "offsets", "run"))
             newest = {str(name): int(ms) for name, ms in found.get("newest", {}).items()}
             begin = dict(found.get("begin", {}))
-            return cls(found["app"], found["batch"], found["offsets"], found["run"], newest, begin)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise UsageError(f"the table's mark cannot be read: {text[:80]}") from None
+        if not (isinstance(app, str) and isinstance(run, str) and type(batch) is int):
+            raise UsageError(f"the table's mark cannot be read: {text[:80]}")
+        try:
+            for each in (offsets, begin):
+                from_topics(each)
+        except UsageError as error:
+            raise UsageError(f"the table's mark cannot be read: {error}") from None
+        return cls(app, batch, offsets, run, newest, begin)
 
 
 class ArchiveTable(Protocol):

@@ -18,6 +18,7 @@ from typing import Any
 
 from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
 from epochmq.model.names import check_topic
+from epochmq.model.queue_offsets import by_topic, from_topics, queue_text
 from epochmq.model.topic import MessageQueue
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.jobs import archive_plan as plan
@@ -26,7 +27,6 @@ from epochmq.spark.jobs.archive_run import InProcess, OnSpark, Runner, TaskSourc
 from epochmq.spark.jobs.archive_task import TaskResult, Work, dead_schema_of, schema_of
 from epochmq.spark.jobs.framework import DEFAULT_MASTER, JobStop, spark_session
 from epochmq.spark.jobs.job_report import DRY_RUN, CheckpointLock, JobReport, Progress, no_progress
-from epochmq.spark.spark_offsets import by_topic, from_topics, queue_text
 from epochmq.spark.typed import ERROR, NOT_TYPED, Typing, check_names
 from epochmq.tables.archive_rows import file_spans
 from epochmq.tables.archive_table import STORE_DATE, Offsets, Times, batch_of

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import UsageError
+from epochmq.model.queue_offsets import by_topic, from_topics, queue_text
 from epochmq.model.topic import MessageQueue
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.columns import NAMES, chosen
@@ -20,7 +21,6 @@ from epochmq.spark.jobs.archive_plan import Bounds, Gap, Positions, check_alive,
 from epochmq.spark.jobs.body_checksum import with_checked_bodies
 from epochmq.spark.option_table import reach
 from epochmq.spark.spark_cluster import Cluster
-from epochmq.spark.spark_offsets import by_topic, from_topics, queue_text
 from epochmq.tables.archive_table import Offsets, TransactionMark
 from epochmq.tables.opening import AnyTable, data_frame, open_table
 

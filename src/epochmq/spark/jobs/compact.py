@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epochmq.base.errors import UsageError
+from epochmq.model.queue_offsets import from_topics
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.jobs.backfill import (
     CutOver,
@@ -26,7 +27,6 @@ from epochmq.spark.jobs.job_report import JobReport
 from epochmq.spark.jobs.snapshot import SnapshotTarget
 from epochmq.spark.option_table import reach
 from epochmq.spark.spark_cluster import Cluster
-from epochmq.spark.spark_offsets import from_topics
 from epochmq.tables.opening import open_table
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import Any
 
 from epochmq.base.errors import EnvironmentFault, StoreDamaged, UsageError
 from epochmq.base.needs import need
+from epochmq.model.queue_offsets import from_topics
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.columns import ARROW
 from epochmq.spark.jobs.archive_plan import Range
@@ -33,7 +34,6 @@ from epochmq.spark.jobs.verify_table import (
     read_state,
     run_checks,
 )
-from epochmq.spark.spark_offsets import from_topics
 from epochmq.tables.archive_rows import Span
 from epochmq.tables.archive_table import STORE_DATE, DataFile
 from epochmq.tables.digests import TableDigests, is_whole

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from epochmq.base.errors import Refused, StoreDamaged, UsageError
 from epochmq.model.names import check_topic
+from epochmq.model.queue_offsets import by_topic, from_topics, queue_text
 from epochmq.model.topic import MessageQueue
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark import columns
@@ -40,7 +41,6 @@ from epochmq.spark.jobs.job_report import (
     Progress,
     no_progress,
 )
-from epochmq.spark.spark_offsets import by_topic, from_topics, queue_text
 from epochmq.tables.iceberg import DEFAULT_NAME
 from epochmq.tables.keyed_table import KEY, VERSION, KeyedTable, open_keyed
 from epochmq.tables.storage import is_local, local_path

@@ -15,13 +15,13 @@ from typing import Any
 
 from epochmq.base.errors import EpochError, NotFound, UsageError
 from epochmq.base.ports import Buffer
+from epochmq.model.queue_offsets import from_topics
 from epochmq.model.topic import MessageQueue
 from epochmq.spark.columns import ARROW
 from epochmq.spark.jobs.archive_plan import Range
 from epochmq.spark.jobs.archive_run import TaskSource
 from epochmq.spark.jobs.job_report import DRY_RUN, JobReport, Progress, no_progress
 from epochmq.spark.jobs.table_check import SHOWN, FileCheck, check_file
-from epochmq.spark.spark_offsets import from_topics
 from epochmq.tables.archive_rows import Span
 from epochmq.tables.archive_table import DataFile, TransactionMark
 from epochmq.tables.iceberg import DEFAULT_NAME
