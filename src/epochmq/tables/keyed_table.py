@@ -2,6 +2,9 @@
 
 A row has the columns `key` and `version`. A row replaces the row of its key if its version is
 larger, so the order in which rows arrive, and rows that arrive twice, make no difference.
+
+A table may be partitioned by `bucket`, a number that is computed from the key. A merge then reads
+only the files of the buckets that have keys of the batch.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +21,7 @@ from epochmq.tables.iceberg_catalog import IcebergCatalog, check_name, summaries
 from epochmq.tables.opening import only_ours
 from epochmq.tables.storage import Storage, clear_errors, normal
 
-KEY, VERSION = "key", "version"
+KEY, VERSION, BUCKET = "key", "version", "bucket"
 STATE = "epochmq.keyed"
 """The key of the owner's state in the metadata of a commit."""
 FORMATS = ("delta", "iceberg")
@@ -38,10 +41,15 @@ class KeyedTable(ABC):
         """
 
     @abstractmethod
+    def columns(self) -> list[str]:
+        """Return the names of the table's columns."""
+
+    @abstractmethod
     def merge(self, rows: Any, state: str) -> None:
         """Insert rows of new keys, replace older versions of known ones, and store `state`.
 
-        `rows` is a `pyarrow.Table` in which each key occurs once. All of it is one transaction.
+        `rows` is a `pyarrow.Table` in which each key occurs once, with the table's columns. All of
+        it is one transaction.
         """
 
     @abstractmethod
@@ -96,6 +104,7 @@ class DeltaKeyed(KeyedTable):
                 self._table = self._lib.DeltaTable.create(
                     self.root,
                     schema=schema,
+                    partition_by=[BUCKET] if BUCKET in schema.names else None,
                     description="made by epochmq pipeline upsert",
                     storage_options=options,
                 )
@@ -113,13 +122,17 @@ class DeltaKeyed(KeyedTable):
             raise UsageError(f"{self.root} is a Delta table of another program: name another one")
         return None
 
+    def columns(self) -> list[str]:
+        return [field.name for field in self._table.schema().fields]
+
     def merge(self, rows: Any, state: str) -> None:
         properties = self._lib.CommitProperties(custom_metadata={STATE: state})
         failed = need("deltalake.exceptions", "lake").CommitFailedError
         with _conflicts(self.root, failed), clear_errors(self.root):
+            same = [f"t.{name} = s.{name}" for name in (BUCKET, KEY) if name in rows.column_names]
             merger = self._table.merge(
                 rows,
-                f"t.{KEY} = s.{KEY}",
+                " AND ".join(same),
                 source_alias="s",
                 target_alias="t",
                 commit_properties=properties,
@@ -165,8 +178,10 @@ class IcebergKeyed(KeyedTable):
             if self._table is None:
                 if schema is None:
                     raise NotFound(f"there is no Iceberg table {name} in {self.root}")
-                with self._catalog.creating(self._name, schema):
-                    pass  # without properties of its own
+                with self._catalog.creating(self._name, schema) as change:
+                    if BUCKET in schema.names:
+                        with change.update_spec() as spec:
+                            spec.add_identity(BUCKET)
                 self._table = self._catalog.load(self._name)
 
     def state(self) -> str | None:
@@ -178,10 +193,21 @@ class IcebergKeyed(KeyedTable):
             raise UsageError(f"{self._name} in {self.root} was written by another program")
         return None
 
+    def columns(self) -> list[str]:
+        return list(self._table.schema().column_names)
+
     def merge(self, rows: Any, state: str) -> None:
         pa, expressions = need("pyarrow", "lake"), need("pyiceberg.expressions", "lake")
         keys, versions = rows.column(KEY).to_pylist(), rows.column(VERSION).to_pylist()
-        known = self._versions(expressions.In(KEY, keys)) if keys else {}
+
+        def of_keys(chosen: list[str], among: Any) -> Any:
+            found = expressions.In(KEY, chosen)
+            if BUCKET not in among.column_names:
+                return found
+            buckets = set(among.column(BUCKET).to_pylist())
+            return expressions.And(expressions.In(BUCKET, buckets), found)
+
+        known = self._versions(of_keys(keys, rows)) if keys else {}
         pairs = zip(keys, versions, strict=True)
         wins = [known.get(key, "") < version for key, version in pairs]
         winners = rows.filter(pa.array(wins, pa.bool_()))
@@ -195,7 +221,7 @@ class IcebergKeyed(KeyedTable):
         ):
             self._forbid_retries()
             if replaced:
-                gone = expressions.In(KEY, replaced)
+                gone = of_keys(replaced, winners)
                 self._table.overwrite(winners, gone, snapshot_properties=properties)
             else:
                 self._table.append(winners, snapshot_properties=properties)

@@ -37,9 +37,9 @@ def test_the_latest_of_each_key(world: World, tmp_path: Path, format: str) -> No
                     del wanted[key]
 
     to_table = ("--table", str(tmp_path), "--format", format, "--tombstone-tag", "gone")
-    for first in (0, 30):
+    for first, more in ((0, ("--buckets", "3")), (30, ())):
         asyncio.run(send(first))
-        found = world.run("pipeline", "upsert", topic, *to_table, "-o", "json")
+        found = world.run("pipeline", "upsert", topic, *to_table, *more, "-o", "json")
         assert found.code == 0, found
         assert found.rows[0]["rows"] == 30
         assert content(tmp_path) == wanted

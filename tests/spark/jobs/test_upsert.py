@@ -1,9 +1,11 @@
 """A table by key equals a dictionary, whatever the batches, repetitions, clocks and kills are."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from epochmq.spark.jobs.upsert import (
     Upsert,
     UpsertOptions,
     UpsertState,
+    bucket_of,
     latest_rows,
     live_keys,
     table_schema,
@@ -85,23 +88,28 @@ def format(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_a_table_equals_the_dictionary(tmp_path: Path, format: str) -> None:
+@pytest.mark.parametrize("buckets", [0, 8])
+def test_a_table_equals_the_dictionary(tmp_path: Path, format: str, buckets: int) -> None:
     made, wanted = changes(CHANGES, CHANGES // 20, 3, random.Random(1))
-    options = UpsertOptions("", "T", str(tmp_path), format, tombstone_tag=GONE, max_rows=900)
+    options = UpsertOptions("", "T", str(tmp_path), format, tombstone_tag=GONE, max_rows=900,
+                            buckets=buckets)  # fmt: skip
     report = upsert(options, FakeCluster(made))
     assert report.rows == CHANGES
     assert report.details["withoutKey"] > 0
     assert table(tmp_path) == wanted
-    assert upsert(options, FakeCluster(made)).rows == 0
+    assert upsert(replace(options, buckets=0), FakeCluster(made)).rows == 0
     rows = open_keyed(str(tmp_path)).scan(["key"])["key"].to_pylist()
     assert len(rows) == len(set(rows)), "a key has one row"
 
 
+@pytest.mark.parametrize("buckets", [0, 4])
 @pytest.mark.parametrize("cluster", [False, True])
-def test_compactions_and_kills_make_no_difference(tmp_path: Path, cluster: bool) -> None:
+def test_compactions_and_kills_make_no_difference(
+    tmp_path: Path, cluster: bool, buckets: int
+) -> None:
     made, wanted = changes(600, 40, 2, random.Random(4))
     options = UpsertOptions("", "T", str(tmp_path), "delta", tombstone_tag=GONE, max_rows=50,
-                            compact_every=3, cluster=cluster)  # fmt: skip
+                            compact_every=3, cluster=cluster, buckets=buckets)  # fmt: skip
     seen: list[str] = []
 
     def on_step(name: str) -> None:
@@ -114,6 +122,41 @@ def test_compactions_and_kills_make_no_difference(tmp_path: Path, cluster: bool)
     upsert(options, FakeCluster(made), seen.append)
     assert seen.count("compacted") >= 3
     assert table(tmp_path) == wanted
+
+
+def test_each_key_is_in_the_file_of_its_bucket(tmp_path: Path, format: str) -> None:
+    made, _ = changes(300, 90, 2, random.Random(6))
+    options = UpsertOptions("", "T", str(tmp_path), format, buckets=5)
+    upsert(options, FakeCluster(made))
+    files = [path for path in tmp_path.rglob("*.parquet") if "metadata" not in path.parts]
+    assert len(files) == 5
+    for path in files:
+        (bucket,) = {part[7:] for part in path.parts if part.startswith("bucket=")}
+        keys = pq.read_table(path, partitioning=None, columns=["key"])["key"].to_pylist()
+        assert {bucket_of(key, 5) for key in keys} == {int(bucket)}
+
+
+def test_a_number_of_buckets_belongs_to_a_table(tmp_path: Path, format: str) -> None:
+    made, _ = changes(20, 3, 1, random.Random(5))
+    plain, parts = (UpsertOptions("", "T", str(tmp_path / name), format) for name in "ab")
+    upsert(plain, FakeCluster(made))
+    upsert(replace(parts, buckets=4), FakeCluster(made))
+    with pytest.raises(UsageError, match="has no buckets, not 4: leave --buckets out"):
+        upsert(replace(plain, buckets=4), FakeCluster(made))
+    with pytest.raises(UsageError, match="has 4 buckets, not 3"):
+        upsert(replace(parts, buckets=3), FakeCluster(made))
+    for buckets, other in ((0, 2), (2, 0)):
+        place = tmp_path / f"empty{buckets}"
+        Upsert(UpsertOptions("", "T", str(place), format, buckets=buckets), None, None).open()  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="is empty and was made with"):
+            upsert(UpsertOptions("", "T", str(place), format, buckets=other), FakeCluster(made))
+    with pytest.raises(UsageError, match="5000 buckets cannot be used"):
+        UpsertOptions("", "T", "t", buckets=5000)
+
+
+def test_buckets_are_those_of_sql() -> None:
+    """Spark 4.3.0: SELECT crc32('k1') % 16, crc32('') % 16, crc32('Zürich') % 16."""
+    assert [bucket_of(key, 16) for key in ("k1", "", "Zürich")] == [9, 0, 14]
 
 
 def test_iceberg_refuses_compactions_at_the_start(tmp_path: Path) -> None:

@@ -52,6 +52,13 @@ from epochmq.admin.shared.output import output_option
     "--cluster", is_flag=True, help="Sort all rows by key at each compaction, for readers by key."
 )
 @click.option(
+    "--buckets",
+    type=click.IntRange(0, 4096),
+    default=0,
+    metavar="N",
+    help="Partition a new table by key into N buckets; small batches rewrite less.",
+)
+@click.option(
     "--allow-loss", is_flag=True, help="Continue after messages that brokers have deleted."
 )
 @click.option(
@@ -80,6 +87,7 @@ def command(
     max_rows: int,
     compact_every: int,
     cluster: bool,
+    buckets: int,
     allow_loss: bool,
     name: str,
     catalog: str | None,
@@ -107,6 +115,7 @@ def command(
         max_rows=max_rows,
         compact_every=compact_every,
         cluster=cluster,
+        buckets=buckets,
         allow_loss=allow_loss,
         name=name,
         catalog=catalog,

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -42,12 +43,14 @@ from epochmq.spark.jobs.job_report import (
     no_progress,
 )
 from epochmq.tables.iceberg import DEFAULT_NAME
-from epochmq.tables.keyed_table import KEY, VERSION, KeyedTable, open_keyed
+from epochmq.tables.keyed_table import BUCKET, KEY, VERSION, KeyedTable, open_keyed
 from epochmq.tables.storage import is_local, local_path
 
 DELETED = "deleted"
 COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "body", "tags",
            "keys", "properties", "msgId")  # fmt: skip
+BUCKETS_MAX = 4096
+"""More partitions would make many small files of each batch."""
 _ROWS = 10_000
 
 
@@ -71,6 +74,10 @@ class UpsertOptions:
     """Batches after which small files are merged (Delta); 0 is never."""
     cluster: bool = False
     """Whether a compaction sorts the whole table by key."""
+    buckets: int = 0
+    """Number of partitions of a new table, to which keys belong by `bucket_of`; 0 for a table
+    without them, or to use the number that the table has.
+    """
     name: str = DEFAULT_NAME
     catalog: str | None = None
     failover_timeout_ms: int = 60_000
@@ -86,6 +93,8 @@ class UpsertOptions:
             raise UsageError(f"a batch of {self.max_rows} rows is none: use 1 or more")
         if self.cluster and not self.compact_every:
             raise UsageError("--cluster is about compactions: give --compact-every N as well")
+        if not 0 <= self.buckets <= BUCKETS_MAX:
+            raise UsageError(f"{self.buckets} buckets cannot be used: use 0 to {BUCKETS_MAX}")
 
     @property
     def identity(self) -> str:
@@ -105,41 +114,49 @@ class UpsertState:
     Store times of a queue may go back when a broker's clock is set. Versions use this running
     maximum, so that within a queue the queue offset decides.
     """
+    buckets: int = 0
 
     def to_json(self) -> str:
         """Return the state as text."""
-        return json.dumps(
-            {
-                "identity": self.identity,
-                "offsets": by_topic(self.offsets),
-                "clocks": by_topic(self.clocks),
-            },
-            sort_keys=True,
-        )
+        found: dict[str, object] = {
+            "identity": self.identity,
+            "offsets": by_topic(self.offsets),
+            "clocks": by_topic(self.clocks),
+        }
+        if self.buckets:
+            found["buckets"] = self.buckets
+        return json.dumps(found, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "UpsertState":
         """Parse the text of `to_json`; raises `UsageError` for another one."""
         try:
             found = json.loads(text)
-            return cls(
-                found["identity"], from_topics(found["offsets"]), from_topics(found["clocks"])
-            )
-        except (ValueError, KeyError, TypeError):
+            offsets, clocks = from_topics(found["offsets"]), from_topics(found["clocks"])
+            return cls(found["identity"], offsets, clocks, int(found.get("buckets", 0)))
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise UsageError(f"the table's state cannot be read: {text[:80]}") from None
 
 
-def table_schema() -> pa.Schema:
-    """Return the schema of the table: key, version, whether it is deleted, and the message."""
-    kept = columns.schema(COLUMNS)
-    return pa.schema(
-        [
-            pa.field(KEY, pa.string()),
-            pa.field(VERSION, pa.string()),
-            pa.field(DELETED, pa.bool_()),
-            *kept,
-        ]
-    )
+def table_schema(buckets: int = 0) -> pa.Schema:
+    """Return the schema of the table: key, version, whether it is deleted, the message, and the
+    bucket of a table that has `buckets`.
+    """
+    fields = [
+        pa.field(KEY, pa.string()),
+        pa.field(VERSION, pa.string()),
+        pa.field(DELETED, pa.bool_()),
+        *columns.schema(COLUMNS),
+    ]
+    return pa.schema([*fields, pa.field(BUCKET, pa.int32())] if buckets else fields)
+
+
+def bucket_of(key: str, buckets: int) -> int:
+    """Return the partition of a key: the CRC-32 of its UTF-8 bytes, modulo `buckets`.
+
+    Spark's SQL computes the same by `crc32(key) % buckets`.
+    """
+    return crc32(key.encode()) % buckets
 
 
 def version_of(clock_ms: int, queue: MessageQueue, offset: int) -> str:
@@ -178,6 +195,7 @@ class Upsert:
         self._table: KeyedTable
         self._positions: Positions = {}
         self._clocks: dict[MessageQueue, int] = {}
+        self._buckets = options.buckets
         self._lost: list[str] = []
         self._without_key = 0
         self._batches = 0
@@ -188,7 +206,7 @@ class Upsert:
         self._table = open_keyed(
             options.table,
             options.format,
-            schema=table_schema(),
+            schema=table_schema(options.buckets),
             name=options.name,
             catalog=options.catalog,
         )
@@ -202,7 +220,20 @@ class Upsert:
                     f"the table {options.table} has {state.identity}, not {options.identity}: name"
                     " another table"
                 )
+            self._buckets = self._buckets or state.buckets
+            if self._buckets != state.buckets:
+                raise UsageError(
+                    f"the table {options.table} has {state.buckets or 'no'} buckets, not"
+                    f" {options.buckets}: leave --buckets out, or name another table"
+                )
             self._positions, self._clocks = dict(state.offsets), dict(state.clocks)
+        elif (BUCKET in self._table.columns()) != bool(self._buckets):
+            # A run that was killed before its first batch has created it.
+            made = "without" if self._buckets else "with"
+            raise UsageError(
+                f"the table {options.table} is empty and was made {made} buckets: start the job as"
+                " then, or name another table"
+            )
 
     def run(self, stop: JobStop) -> JobReport:
         """Merge all batches and return the report; a stream runs until it is stopped."""
@@ -242,8 +273,11 @@ class Upsert:
         parts = [part for one in ranges for part in self._rows(one, clocks)]
         self._step("read")
         rows = latest_rows(pa.Table.from_batches(parts, table_schema()))
+        if self._buckets:
+            found = [bucket_of(key, self._buckets) for key in rows.column(KEY).to_pylist()]
+            rows = rows.append_column(BUCKET, pa.array(found, pa.int32()))
         ends = plan.advanced(self._positions, ranges)
-        state = UpsertState(self._options.identity, ends, clocks)
+        state = UpsertState(self._options.identity, ends, clocks, self._buckets)
         self._table.merge(rows, state.to_json())
         self._step("merged")
         self._positions, self._clocks = ends, clocks
