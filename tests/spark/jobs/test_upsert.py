@@ -147,9 +147,10 @@ def test_a_number_of_buckets_belongs_to_a_table(tmp_path: Path, format: str) -> 
         upsert(replace(parts, buckets=3), FakeCluster(made))
     for buckets, other in ((0, 2), (2, 0)):
         place = tmp_path / f"empty{buckets}"
-        Upsert(UpsertOptions("", "T", str(place), format, buckets=buckets), None, None).open()  # type: ignore[arg-type]
+        options = UpsertOptions("", "T", str(place), format, buckets=buckets)
+        Upsert(options, None, FakeCluster(made).fetch).open()
         with pytest.raises(UsageError, match="is empty and was made with"):
-            upsert(UpsertOptions("", "T", str(place), format, buckets=other), FakeCluster(made))
+            upsert(replace(options, buckets=other), FakeCluster(made))
     with pytest.raises(UsageError, match="5000 buckets cannot be used"):
         UpsertOptions("", "T", "t", buckets=5000)
 
