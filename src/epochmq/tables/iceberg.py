@@ -64,8 +64,19 @@ class IcebergArchive(MarkedTable):
         location = _plain(self._table.location())
         self.root = f"{location}/{DATA}"
         self.storage = Storage(self.root)
-        self._digests = TableDigests(Storage(location), METADATA, DATA)
+        self._digests = TableDigests(Storage(self._place(location)), METADATA, DATA)
         self._mark = self._find_mark()
+
+    def _place(self, location: str) -> str:
+        """Return the table's directory, in which its digests are.
+
+        It is where the catalog found the metadata file, because a changed byte in this file can
+        give another `location`.
+        """
+        path = _plain(self._table.metadata_location)
+        found, folder, name = path.rpartition(f"/{METADATA}/")
+        is_own = folder and "/" not in name and "write.metadata.path" not in self._table.properties
+        return found if is_own else location
 
     @property
     def mark(self) -> TransactionMark | None:

@@ -42,6 +42,21 @@ def test_every_flipped_bit_is_found_and_stops_readers(
             open_table(str(place)).check_files()
 
 
+def test_a_changed_location_in_icebergs_metadata_is_found(tmp_path: Path) -> None:
+    """The digests are not searched at the place that the damaged file names."""
+    archived(tmp_path / "table", "iceberg")
+    path = max((tmp_path / "table").rglob("*.metadata.json"))
+    sound = path.read_bytes()
+    at = sound.index(b'"location":"') + len(b'"location":"') + len(str(tmp_path)) - 2
+    for place in (at, at + 10):
+        changed = bytearray(sound)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        with pytest.raises(EpochError, match=r"is damaged: .*metadata"):
+            open_table(str(tmp_path / "table")).check_files()
+        assert verify(VerifyOptions(str(tmp_path / "table"))).status == "damaged"
+
+
 def test_a_sound_table(tmp_path: Path, format: str) -> None:
     archived(tmp_path, format)
     report = verify(VerifyOptions(str(tmp_path)))
