@@ -44,7 +44,8 @@ def new_queues(
 
 
 def requests(topic: SinkQueues, rows: list[SinkRow]) -> list[tuple[SinkQueue, Request]]:
-    found = [pair for each in rows for pair in topic.put(each)]
+    count, found = topic.put(rows, 1 << 40)
+    assert count == len(rows)
     return [*found, *topic.rest()]
 
 
@@ -137,7 +138,7 @@ def test_a_row_may_say_its_queue() -> None:
     assert where[0] == MessageQueue("T", "b", 1)
     assert where[2] == MessageQueue("T", "a", 0)
     with pytest.raises(UsageError, match="row 5: topic T has no queue 2, only 0 to 1"):
-        list(topic.put(row(5, queue_id=2)))
+        topic.put([row(5, queue_id=2)], 0)
 
 
 def told(

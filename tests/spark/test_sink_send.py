@@ -32,7 +32,7 @@ def requests(layout: QueueLayout, count: int, size: int = 2) -> list[tuple[SinkQ
     sink_queues = SinkQueues(layout, PartitionId("s", 1, 0), RequestBuilder(size, 1 << 20, True))
     topic = layout.queues[0].topic
     rows = [SinkRow(topic, b"%03d" % n, "", f"k{n}", None, None, 0, False, n) for n in range(count)]
-    return [*(pair for row in rows for pair in sink_queues.put(row)), *sink_queues.rest()]
+    return [*sink_queues.put(rows, 1 << 40)[1], *sink_queues.rest()]
 
 
 def test_queues_of_groups_without_a_master_are_counted() -> None:

@@ -59,9 +59,17 @@ def _encode_one(message: Message, uniq_id: str = "") -> bytes:
 
 def entry(flag: int, body: bytes, properties: bytes) -> bytes:
     """Return one message of a batch; `properties` are encoded and within their limit."""
-    size = _SMALLEST + len(body) + len(properties)
-    head = _HEAD.pack(size, 0, 0, flag, len(body))
-    return b"".join((head, body, _U16.pack(len(properties)), properties))
+    return join(((flag, body, properties),))
+
+
+def join(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
+    """Return the messages (flag, body, encoded properties) of a batch; a body is copied once."""
+    head, length = _HEAD.pack, _U16.pack
+    parts: list[bytes] = []
+    for flag, body, properties in messages:
+        size = _SMALLEST + len(body) + len(properties)
+        parts += head(size, 0, 0, flag, len(body)), body, length(len(properties)), properties
+    return b"".join(parts)
 
 
 def decode(body: Buffer) -> list[BatchEntry]:

@@ -14,7 +14,7 @@ from zlib import crc32
 from epochmq.base.errors import UsageError
 from epochmq.client.core.outgoing import Outgoing
 from epochmq.client.core.send_policy import by_key
-from epochmq.model.batch import entry
+from epochmq.model.batch import join
 from epochmq.model.properties import NAME_END, PAIR_END
 from epochmq.model.property_names import UNIQ_KEY
 from epochmq.model.sink_mark import SINK_BATCH, SINK_ID, SINK_PART, SINK_SEQ
@@ -97,12 +97,16 @@ class SinkQueue:
             )
         )
 
-    def add(self, row: SinkRow) -> None:
-        """Add a row to the group."""
+    def add(self, row: SinkRow, size: int, *, is_keyed: bool) -> bool:
+        """Add a row, with a body of `size` bytes, to the group; return whether it is complete.
+
+        A row that `is_keyed` must go to this queue.
+        """
         self.rows.append(row)
-        self.size += len(row.body)
-        if row.key is not None or row.queue_id is not None:
+        self.size += size
+        if is_keyed:
             self._keyed = True
+        return len(self.rows) >= GROUP_ROWS or self.size >= GROUP_BYTES
 
     def cut(self, how: RequestBuilder) -> Iterator[Request]:
         """Yield the requests of the group, which must have at least one row, and begin a new
@@ -111,19 +115,26 @@ class SinkQueue:
         rows, self.rows = self.rows, []
         queue = self.queue if how.marked or self._keyed else None
         self.size, self._keyed = 0, False
-        ids = list(map(self._next_id, rows))
+        ids = self._ids(rows)
         texts = self._marked(ids) if how.marked else [f"{UNIQ_KEY}{NAME_END}{n}" for n in ids]
         for start, stop in _pieces(rows, how):
             yield _request(rows[start:stop], texts[start:stop], ids[stop - 1], self.queue, queue)
 
-    def _next_id(self, row: SinkRow) -> str:
-        """Return a message id: sink queue, row count, and a checksum of all its rows so far.
+    def _ids(self, rows: list[SinkRow]) -> list[str]:
+        """Return the message ids: sink queue, row count, and a checksum of all its rows so far.
 
         Different rows therefore get different ids.
         """
-        self._count += 1
-        self._sum = crc32(row.text.encode(), crc32(row.body, self._sum))
-        return f"{self._prefix}{self._count & 0xFFFFFFFF:08X}{_NO_TIME}{self._sum & 0xFFFF:04X}"
+        prefix, count, checksum = self._prefix, self._count, self._sum
+        ids = []
+        for row in rows:
+            count += 1
+            checksum = crc32(row.body, checksum)
+            if row.text:
+                checksum = crc32(row.text.encode(), checksum)
+            ids.append(f"{prefix}{count & 0xFFFFFFFF:08X}{_NO_TIME}{checksum & 0xFFFF:04X}")
+        self._count, self._sum = count, checksum
+        return ids
 
     def _marked(self, ids: list[str]) -> list[str]:
         """Return the sink's properties of each row; the numbers contain the checksum up to the
@@ -162,8 +173,8 @@ def _request(
     if len(rows) == 1:
         outgoing = Outgoing(home.topic, rows[0].body, texts[0], rows[0].flag, 0, last_id)
     else:
-        body = b"".join(
-            entry(row.flag, row.body, text.encode()) for row, text in zip(rows, texts, strict=True)
+        body = join(
+            (row.flag, row.body, text.encode()) for row, text in zip(rows, texts, strict=True)
         )
         # The batch has no properties of its own: brokers would add them to every message in it.
         outgoing = Outgoing(home.topic, body, "", 0, 0, last_id)
@@ -185,17 +196,15 @@ class QueueLayout:
         text = ";".join(map(str, self.queues))
         self.mark = f"{crc32(text.encode()):08x}"
 
-    def index_of(self, row: SinkRow) -> int | None:
-        """Return the index of the queue for a row with a key or a queue id; None when any queue
-        will do.
+    def index_of(self, row: SinkRow) -> int:
+        """Return the index of the queue for a row with a key or a queue id.
 
         Raises `UsageError` when there is no such queue.
         """
         if row.queue_id is not None:
             return self._named(row, row.queue_id)
-        if row.key is not None:
-            return self._at[by_key(self.queues, row.key)]
-        return None
+        assert row.key is not None, "rows without a key are spread by the caller"
+        return self._at[by_key(self.queues, row.key)]
 
     def _named(self, row: SinkRow, queue_id: int) -> int:
         found = [at for at, queue in enumerate(self.queues) if queue.queue_id == queue_id]
@@ -209,6 +218,10 @@ class QueueLayout:
             if self.queues[at].broker_name == row.broker_name:
                 return at
         return found[queue_id % len(found)]
+
+
+Ready = tuple[SinkQueue, Request]
+"""A request to send, and the sink queue whose earlier requests it waits for."""
 
 
 class SinkQueues:
@@ -227,16 +240,24 @@ class SinkQueues:
         self.size = 0
         """Bytes of the bodies in groups that are not complete."""
 
-    def put(self, row: SinkRow) -> Iterator[tuple[SinkQueue, Request]]:
-        """Add a row; yield the requests of groups that are complete now."""
-        at = self._layout.index_of(row)
-        sink_queue = self.sink_queues[self._turn if at is None else at]
-        sink_queue.add(row)
-        self.size += len(row.body)
-        if len(sink_queue.rows) >= GROUP_ROWS or sink_queue.size >= GROUP_BYTES:
-            yield from self._cut(sink_queue)
+    def put(self, rows: Sequence[SinkRow], room: int) -> tuple[int, list[Ready]]:
+        """Add rows until the incomplete groups have more than `room` bytes.
 
-    def rest(self) -> Iterator[tuple[SinkQueue, Request]]:
+        Returns how many rows were added, and the requests of groups that are complete now.
+        """
+        ready: list[Ready] = []
+        for count, row in enumerate(rows, 1):
+            is_keyed = row.key is not None or row.queue_id is not None
+            at = self._layout.index_of(row) if is_keyed else self._turn
+            size = len(row.body)
+            self.size += size
+            if self.sink_queues[at].add(row, size, is_keyed=is_keyed):
+                ready += self._cut(self.sink_queues[at])
+            if self.size > room:
+                return count, ready
+        return len(rows), ready
+
+    def rest(self) -> Iterator[Ready]:
         """Yield the requests of the incomplete groups: at the partition's end, or to free the
         buffer.
         """
@@ -244,7 +265,7 @@ class SinkQueues:
             if sink_queue.rows:
                 yield from self._cut(sink_queue)
 
-    def _cut(self, sink_queue: SinkQueue) -> Iterator[tuple[SinkQueue, Request]]:
+    def _cut(self, sink_queue: SinkQueue) -> Iterator[Ready]:
         """Cut the group into requests; rows without a key then go to the next sink queue."""
         if sink_queue is self.sink_queues[self._turn]:
             self._turn = (self._turn + 1) % len(self.sink_queues)

@@ -2,15 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 import pyarrow as pa
 
 from epochmq.base.errors import UsageError
 from epochmq.spark.encode import Encoder, SinkRow
 from epochmq.spark.sink_options import SinkOptions
-from epochmq.spark.sink_queues import PartitionId, Request, RequestBuilder, SinkQueue, SinkQueues
+from epochmq.spark.sink_queues import PartitionId, Ready, RequestBuilder, SinkQueues
 from epochmq.spark.sink_send import SinkSender
 from epochmq.spark.spark_loop_thread import LoopThread
+
+
+_TOPIC = attrgetter("topic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class _Task:
         self._loop = loop
         self._sender = sender
         self._topics: dict[str, SinkQueues] = {}
-        self._ready: list[tuple[SinkQueue, Request]] = []
+        self._ready: list[Ready] = []
         self._rows = 0
         self._bytes = 0
         self._gathered = 0
@@ -62,8 +67,8 @@ class _Task:
         for batch in batches:
             if encoder is None:
                 encoder = self._encoder(batch.schema)
-            for row in encoder.rows(batch):
-                self._put(row)
+            for topic, rows in groupby(encoder.rows(batch), _TOPIC):
+                self._put(topic, list(rows))
             self._send()
         self._flush()
         self._send()
@@ -79,15 +84,19 @@ class _Task:
             delay_levels=self._options.delay_levels,
         )
 
-    def _put(self, row: SinkRow) -> None:
-        topic = self._topics.get(row.topic) or self._open(row.topic)
-        before = topic.size
-        self._ready.extend(topic.put(row))
-        self._gathered += topic.size - before
-        self._rows += 1
-        self._bytes += len(row.body)
-        if self._gathered > self._options.buffer_bytes:
-            self._flush()
+    def _put(self, topic: str, rows: list[SinkRow]) -> None:
+        """Assign rows of one topic; whenever the buffer is full, all groups are cut."""
+        queues = self._topics.get(topic) or self._open(topic)
+        self._rows += len(rows)
+        self._bytes += sum(len(row.body) for row in rows)
+        while rows:
+            others = self._gathered - queues.size
+            count, ready = queues.put(rows, self._options.buffer_bytes - others)
+            self._ready += ready
+            self._gathered = others + queues.size
+            if self._gathered > self._options.buffer_bytes:
+                self._flush()
+            rows = rows[count:]
 
     def _open(self, topic: str) -> SinkQueues:
         self._topics[topic] = sink_queues = SinkQueues(
