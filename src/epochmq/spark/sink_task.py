@@ -14,7 +14,6 @@ from epochmq.spark.sink_queues import PartitionId, Ready, RequestBuilder, SinkQu
 from epochmq.spark.sink_send import SinkSender
 from epochmq.spark.spark_loop_thread import LoopThread
 
-
 _TOPIC = attrgetter("topic")
 
 
