@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochmq.base.errors import UsageError
+from epochmq.base.errors import StoreDamaged, UsageError
 from epochmq.model.queue_offsets import from_topics
 from epochmq.tables.archive_table import (
     TableConflict,
@@ -67,7 +67,7 @@ def test_a_flipped_bit_of_a_mark_is_refused_or_leaves_offsets_that_can_be_read()
         flipped[bit // 7] ^= 1 << bit % 7
         try:
             mark = TransactionMark.from_json(flipped.decode())
-        except UsageError:
+        except StoreDamaged:
             refused += 1
         else:
             for found in (mark.offsets, mark.begin):
@@ -88,7 +88,7 @@ def test_a_flipped_bit_of_a_mark_is_refused_or_leaves_offsets_that_can_be_read()
     ],
 )
 def test_bad_marks(text: str) -> None:
-    with pytest.raises(UsageError, match="mark cannot be read"):
+    with pytest.raises(StoreDamaged, match="mark of the table's last transaction cannot be read"):
         TransactionMark.from_json(text)
 
 

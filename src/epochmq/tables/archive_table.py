@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Protocol
 
-from epochmq.base.errors import EnvironmentFault, UsageError
+from epochmq.base.errors import EnvironmentFault, StoreDamaged, UsageError
 from epochmq.model.queue_offsets import from_topics
 
 Offsets = dict[str, dict[str, int]]
@@ -83,22 +83,29 @@ class TransactionMark:
 
     @classmethod
     def from_json(cls, text: str) -> "TransactionMark":
-        """Parse the JSON of `as_json`; raises `UsageError` for another or a damaged text."""
+        """Parse the JSON of `as_json`; raises `StoreDamaged` for another text."""
         try:
             found = json.loads(text)
             app, batch, offsets, run = (found[key] for key in ("app", "batch", "offsets", "run"))
             newest = {str(name): int(ms) for name, ms in found.get("newest", {}).items()}
             begin = dict(found.get("begin", {}))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise UsageError(f"the table's mark cannot be read: {text[:80]}") from None
+            raise _unreadable(text[:80]) from None
         if not (isinstance(app, str) and isinstance(run, str) and type(batch) is int):
-            raise UsageError(f"the table's mark cannot be read: {text[:80]}")
+            raise _unreadable(text[:80])
         try:
             for each in (offsets, begin):
                 from_topics(each)
         except UsageError as error:
-            raise UsageError(f"the table's mark cannot be read: {error}") from None
+            raise _unreadable(str(error)) from None
         return cls(app, batch, offsets, run, newest, begin)
+
+
+def _unreadable(why: str) -> StoreDamaged:
+    return StoreDamaged(
+        f"the mark of the table's last transaction cannot be read: {why}. `epochmq pipeline verify`"
+        " checks the table, and `epochmq pipeline repair` restores it from a copy"
+    )
 
 
 class ArchiveTable(Protocol):
