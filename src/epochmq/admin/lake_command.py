@@ -5,7 +5,7 @@ import logging
 import click
 
 from epochmq.admin.local.where import namesrv_option
-from epochmq.admin.pipeline.options import keep_days_option
+from epochmq.admin.pipeline.options import keep_days_option, read_from_option
 from epochmq.admin.shared.asking import chosen_connection
 from epochmq.runtime.server_log_options import LEVELS
 
@@ -45,6 +45,7 @@ from epochmq.runtime.server_log_options import LEVELS
 @click.option(
     "--catalog", metavar="NAME|URL", help="Iceberg: catalog.  [default: SQLite in each table]"
 )
+@read_from_option
 @click.option("--once", is_flag=True, help="Write the messages that exist now, and exit.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 @click.option("--log-file", metavar="FILE", help="Log file, in addition to stderr.")
@@ -57,6 +58,7 @@ def command(
     keep_days: int,
     threads: int,
     catalog: str | None,
+    read_from: str,
     once: bool,
     log_level: str,
     log_file: str | None,
@@ -82,6 +84,7 @@ def command(
         threads,
         catalog,
         keep_days,
+        read_from,
         tls=chosen_connection(),
     )
     with lake_service(options) as service, JobStop() as stop:

@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.compat.peers.epochmq import EpochCluster
+from tests.compat.peers.group import OURS, Group
 from tests.spark.jobs.lake import content
 
 from epochmq.client.aio import Admin, Producer
@@ -46,6 +49,31 @@ def test_a_real_topic(namesrv: str, tmp_path: object) -> None:
     assert set(content(options.table, "body").values()) == {1}
     assert len(content(options.table, "body")) == COUNT
     assert "rows         1,000" in report.as_text()
+
+
+async def _served(group: Group) -> list[int]:
+    """The number of messages that the master and its follower have returned to readers."""
+    master = group.master()
+    async with Admin(group.namesrv_addr) as admin:
+        servers = sorted(group.brokers, key=lambda each: each is not master)
+        figures = [await admin.runtime_info(each.address) for each in servers]
+    return [int(each["msgGetTotalTodayNow"]) for each in figures]
+
+
+@pytest.mark.parametrize("allowed", [True, False], ids=["slaveReadEnable", "without"])
+def test_a_follower_serves_where_it_may(tmp_path: Path, *, allowed: bool) -> None:
+    with Group(OURS, OURS, replicas=2, broker_config={"slaveReadEnable": allowed}) as group:
+        asyncio.run(_fill(group.namesrv_addr))
+        options = ArchiveOptions(
+            group.namesrv_addr, ("Flights",), f"{tmp_path}/a", read_from="follower"
+        )
+        assert run_archive(options, master="none").rows == COUNT
+        by_master, by_follower = asyncio.run(_served(group))
+        assert by_master + by_follower == COUNT
+        # What the follower does not have yet comes from the master.
+        assert (by_follower > 0) == allowed
+        run_archive(replace(options, table=f"{tmp_path}/b", read_from="auto"), master="none")
+        assert asyncio.run(_served(group)) == [by_master + COUNT, by_follower]
 
 
 def test_joined() -> None:

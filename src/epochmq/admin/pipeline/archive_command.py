@@ -13,6 +13,7 @@ from epochmq.admin.pipeline.options import (
     parse,
     print_report,
     progress,
+    read_from_option,
 )
 from epochmq.admin.shared.asking import chosen_connection
 from epochmq.base.errors import UsageError
@@ -112,6 +113,7 @@ from epochmq.spark.typed import NOT_TYPED, Typing, read_schema, typing_by_regist
     help="Merge small files into large ones after every N batches.",
 )
 @keep_days_option
+@read_from_option
 @click.option(
     "--app",
     metavar="NAME",

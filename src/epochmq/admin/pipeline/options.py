@@ -59,6 +59,15 @@ keep_days_option = click.option(
 )
 
 
+read_from_option = click.option(
+    "--read-from",
+    type=click.Choice(["auto", "master", "follower"]),
+    default="auto",
+    show_default=True,
+    help="Replicas that serve the messages; followers need slaveReadEnable=true.",
+)
+
+
 def job_options(function: F) -> F:
     """Add the options `dry_run`, `master`, `conf`, `report_file` and `output` to a command."""
     for option in reversed((_DRY_RUN, _MASTER, *_OPTIONS)):

@@ -6,7 +6,7 @@ import click
 
 from epochmq.admin.local.name_completion import complete_topics
 from epochmq.admin.local.where import namesrv_option
-from epochmq.admin.pipeline.options import print_report, progress
+from epochmq.admin.pipeline.options import print_report, progress, read_from_option
 from epochmq.admin.shared.asking import chosen_connection
 from epochmq.admin.shared.output import output_option
 
@@ -67,6 +67,7 @@ from epochmq.admin.shared.output import output_option
 @click.option(
     "--catalog", metavar="NAME|URL", help="Iceberg: catalog.  [default: SQLite in --table]"
 )
+@read_from_option
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @click.option(
     "--report",
@@ -91,6 +92,7 @@ def command(
     allow_loss: bool,
     name: str,
     catalog: str | None,
+    read_from: str,
     dry_run: bool,
     report_file: Path | None,
     output: str,
@@ -119,6 +121,7 @@ def command(
         allow_loss=allow_loss,
         name=name,
         catalog=catalog,
+        read_from=read_from,
         tls=chosen_connection(),
     )
     with progress("upsert", total=False) as show:

@@ -85,6 +85,8 @@ class ArchiveOptions:
     name: str = DEFAULT_NAME
     catalog: str | None = None
     checkpoint: str | None = None
+    read_from: str = "auto"
+    """Which replicas serve the messages: auto, master or follower."""
     failover_timeout_ms: int = 60_000
     tls: OutgoingTls | None = None
 
@@ -199,7 +201,11 @@ def runner_for(
             " --master spark://HOST:PORT or local[*]"
         )
     source = TaskSource(
-        options.name_server, options.failover_timeout_ms, options.allow_loss, options.tls
+        options.name_server,
+        options.failover_timeout_ms,
+        options.allow_loss,
+        options.tls,
+        options.read_from,
     )
     if spark is None and master == NO_SPARK:
         yield InProcess(source)

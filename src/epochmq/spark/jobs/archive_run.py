@@ -22,6 +22,8 @@ class TaskSource:
     allow_loss: bool = False
     tls: OutgoingTls | None = None
     """Certificate files must have the same paths on every executor."""
+    read_from: str = "auto"
+    """The replicas that serve the messages, as the option `readFrom` of Spark's source."""
 
 
 class Runner(Protocol):
@@ -51,6 +53,7 @@ def fetch(source: TaskSource, cluster: Any, one: Range) -> Iterator[Buffer]:
         one.start,
         one.end,
         max_bytes=FETCH_BYTES,
+        read_from=source.read_from,
         on_lost=on_lost,
     ):
         yield chunk.records

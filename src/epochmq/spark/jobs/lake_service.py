@@ -56,6 +56,8 @@ class LakeOptions:
     """Of Iceberg tables: they are `lake.TOPIC` there. By default SQLite beside each table."""
     keep_days: int = 0
     """Rows that were stored more than so many days ago are removed; 0 keeps all."""
+    read_from: str = "auto"
+    """Which replicas serve the messages: auto, master or follower."""
     failover_timeout_ms: int = 60_000
     tls: OutgoingTls | None = None
 
@@ -286,8 +288,10 @@ def lake_service(options: LakeOptions) -> Iterator[LakeService]:
     """Yield a service with its own connections."""
     from epochmq.spark.spark_cluster import Cluster
 
-    source = TaskSource(options.name_server, options.failover_timeout_ms, tls=options.tls)
     timeout_ms = options.failover_timeout_ms
+    source = TaskSource(
+        options.name_server, timeout_ms, tls=options.tls, read_from=options.read_from
+    )
     with (
         Cluster(options.name_server, failover_timeout_ms=timeout_ms, tls=options.tls) as cluster,
         job_reports(options.name_server, options.tls) as reports,

@@ -80,6 +80,8 @@ class UpsertOptions:
     """
     name: str = DEFAULT_NAME
     catalog: str | None = None
+    read_from: str = "auto"
+    """Which replicas serve the messages: auto, master or follower."""
     failover_timeout_ms: int = 60_000
     tls: OutgoingTls | None = None
 
@@ -348,7 +350,11 @@ def run_upsert(
     from epochmq.spark.spark_cluster import Cluster
 
     source = TaskSource(
-        options.name_server, options.failover_timeout_ms, options.allow_loss, options.tls
+        options.name_server,
+        options.failover_timeout_ms,
+        options.allow_loss,
+        options.tls,
+        options.read_from,
     )
     timeout_ms = options.failover_timeout_ms
     with ExitStack() as stack:
