@@ -18,15 +18,22 @@ def test_one_failover() -> None:
     timeline = Timeline()
     timeline.detected(KEY, 100, 350)
     timeline.elected(group(5, 2), 360)
-    timeline.reported(KEY, 2, 4, 370)
-    timeline.reported(KEY, 1, 5, 371)
+    assert timeline.reported(KEY, 2, 4, 370) == 0
+    assert timeline.reported(KEY, 1, 5, 371) == 0
     (failover,) = timeline.failovers
     assert failover.applied_ms == -1
-    timeline.reported(KEY, 2, 5, 380)
-    timeline.reported(KEY, 2, 5, 999)
+    assert timeline.reported(KEY, 2, 5, 380) == 280
+    assert timeline.reported(KEY, 2, 5, 999) == 0
     times = (failover.last_heard_ms, failover.detected_ms, failover.elected_ms, failover.applied_ms)
     assert times == (100, 350, 360, 380)
     assert (failover.address, failover.epoch) == ("h:2", 5)
+
+
+def test_a_first_master_was_missed_since_the_election() -> None:
+    timeline = Timeline()
+    timeline.detected(KEY, -1, 350)
+    timeline.elected(group(1, 2), 360)
+    assert timeline.reported(KEY, 2, 1, 380) == 30
 
 
 def test_bounded_and_forgotten() -> None:

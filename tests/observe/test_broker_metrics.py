@@ -120,6 +120,10 @@ def test_role_and_store() -> None:
         assert found.value("epochmq_role", role=role.name.lower()) == (role is Role.MASTER)
     assert found.value("epochmq_writable") == 1
     assert found.value("epochmq_storage_fenced") == 0
+    assert found.value("epochmq_storage_cut_bytes") == 0
+    harness.node.disk.make_dir("cut")
+    harness.node.disk.write_file("cut/2-500.log", b"x" * 700)
+    assert Scraped(harness).value("epochmq_storage_cut_bytes") == 700
     store = {"storage_type": "local", "storage_medium": "disk"}
     assert found.value("rocketmq_storage_dispatch_behind_bytes", **store) == 0
     assert found.value("rocketmq_topic_number") == len(harness.node.topics.table)

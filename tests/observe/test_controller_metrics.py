@@ -65,6 +65,23 @@ def test_an_election_has_a_duration_when_the_master_reported_its_epoch() -> None
     took = Scraped(world.leader).value("epochmq_last_election_milliseconds", GROUP)
     reported = [f for f in world.leader.core.context.timeline.failovers if f.applied_ms >= 0]
     assert took == reported[-1].applied_ms - reported[-1].detected_ms
+    missed = Scraped(world.leader).value("epochmq_group_without_master_milliseconds_total", GROUP)
+    assert missed == sum(each.applied_ms - each.detected_ms for each in reported)
+
+
+def test_changes_of_leaders_are_counted_by_every_member() -> None:
+    world = World(3)
+    world.run(3_000)
+    first = world.leader
+    assert {Scraped(node).value("epochmq_raft_leader_changes_total")
+            for node in world.nodes.values()} == {1}  # fmt: skip
+    (name,) = (name for name, node in world.nodes.items() if node is first)
+    world.stop(name)
+    world.run(10_000)
+    assert world.leader is not first
+    found = {Scraped(node).value("epochmq_raft_leader_changes_total")
+             for node in world.nodes.values() if node is not first}  # fmt: skip
+    assert found == {2}
 
 
 def test_without_a_leader() -> None:

@@ -6,7 +6,7 @@ from sim.kernel.disk import SimDisk
 from tests.store.world import SMALL
 
 from epochmq.store.commit_log import CommitLog
-from epochmq.store.log_end import end_log
+from epochmq.store.log_end import end_log, kept_bytes
 
 
 def filled(quota: int = 1 << 30) -> tuple[SimDisk, CommitLog]:
@@ -31,6 +31,7 @@ def test_cut_in_the_middle() -> None:
     assert after["commitlog/" + "4096".zfill(20)] == b"b" * 904 + bytes(4096 - 904)
     assert disk.list("cut") == ["0-5000.log", "0-8192.log"]
     assert (disk.read_file("cut/0-8192.log") or b"") == b"c" * 3000
+    assert kept_bytes(disk) == cut.size
 
 
 def test_nothing_behind_the_end() -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from epochmq.base.histogram import Histogram
+from epochmq.controller.controller_state import Key
 from epochmq.wire.codes import RequestCode, ResponseCode
 
 SUCCESS, FAILED, TIMEOUT = "success", "failed", "timeout"
@@ -25,6 +26,8 @@ class RequestCounts:
         """The same in microseconds."""
         self.elections: Counter[str] = Counter()
         """By result."""
+        self.without_master_ms: Counter[Key] = Counter()
+        """By group: the time without a master at the elections that this controller decided."""
 
     def answered(self, code: int, answer_code: int, took_ms: int) -> None:
         """Count an answer; `took_ms` is the time since the request arrived."""

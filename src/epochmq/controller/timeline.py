@@ -63,12 +63,19 @@ class Timeline:
         self.failovers.append(failover)
         self._open[group.key] = failover
 
-    def reported(self, key: Key, broker_id: int, epoch: int, now: int) -> None:
-        """Note a heartbeat of a master with the last epoch of its log."""
+    def reported(self, key: Key, broker_id: int, epoch: int, now: int) -> int:
+        """Note a heartbeat of a master with the last epoch of its log.
+
+        Returns how long (ms) the group had no master, if this is the first heartbeat after an
+        election: since the last heartbeat of the master before. Otherwise 0.
+        """
         failover = self._open.get(key)
-        if failover is not None and (failover.master, failover.epoch) == (broker_id, epoch):
-            failover.applied_ms = now
-            del self._open[key]
+        if failover is None or (failover.master, failover.epoch) != (broker_id, epoch):
+            return 0
+        failover.applied_ms = now
+        del self._open[key]
+        begin = failover.last_heard_ms if failover.last_heard_ms >= 0 else failover.detected_ms
+        return now - begin
 
 
 # Group watch ---------------------------------------------------------------------------------
@@ -86,6 +93,9 @@ class GroupWatch:
         self._own_id = peers.self_id
         self._addresses = peers.addresses
         self._leader: str | None = None
+        self.leader_changes = 0
+        """How often another leader than before became known."""
+        self._last_leader: str | None = None
         self._members = raft.members
         self._confirmed = raft.confirmed
         if not raft.confirmed:
@@ -108,6 +118,9 @@ class GroupWatch:
         """Log what changed; call it after each event."""
         if raft.leader_id != self._leader:
             self._leader = raft.leader_id
+            if self._leader not in (None, self._last_leader):
+                self._last_leader = self._leader
+                self.leader_changes += 1
             self._tell_leader(raft)
         if raft.confirmed != self._confirmed:
             self._confirmed = raft.confirmed

@@ -16,6 +16,7 @@ from epochmq.model.names import DLQ, RETRY, is_system_group, is_system_topic
 from epochmq.observe.delayed_metrics import pop_families, timer_families
 from epochmq.observe.families import COUNTER, GAUGE, HISTOGRAM, Family, Row, drained
 from epochmq.observe.request_metrics import request_families
+from epochmq.store.log_end import kept_bytes
 from epochmq.wire.bodies.controller_bodies import HAConnectionInfo
 
 _TOPIC_TYPE = "message.type"
@@ -197,6 +198,10 @@ class BrokerMetrics:
              "truncated_bytes"),
         ):  # fmt: skip
             yield Family(name, COUNTER, help_text, (), [((), int(figures[key]))])
+        yield _gauge(
+            "epochmq_storage_cut_bytes", "Bytes of the files in cut/; remove files that you do not"
+            " need.", kept_bytes(node.disk),
+        )  # fmt: skip
         yield Family(
             "epochmq_storage_sync_seconds", HISTOGRAM, "Time of a sync of the log.", (),
             [((), node.store.sync_times)],

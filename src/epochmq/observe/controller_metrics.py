@@ -97,6 +97,11 @@ class ControllerMetrics:
         ):
             yield Family(name, GAUGE, help_text, (), [((), value)])
 
+        yield Family(
+            "epochmq_raft_leader_changes", COUNTER, "Times that another leader became known.", (),
+            [((), self._node.leader_changes)],
+        )  # fmt: skip
+
     def _groups(self) -> Iterator[Family]:
         node = self._node
         groups = list(node.machine.groups.values())
@@ -111,6 +116,12 @@ class ControllerMetrics:
                 "From the decision to elect a master until it reported its epoch.", _GROUP,
                 list(self._last_elections().items()),
             )  # fmt: skip
+        yield Family(
+            "epochmq_group_without_master_milliseconds", COUNTER,
+            "From the last heartbeat of a master to the first one of its successor, at the"
+            " elections that this controller decided.", _GROUP,
+            list(node.core.context.counts.without_master_ms.items()),
+        )  # fmt: skip
         for name, help_text, rows in (
             ("epochmq_group_has_master", "1 for a group with a master.",
              [(group.key, int(group.master is not None)) for group in groups]),

@@ -7,6 +7,7 @@ If the disk has no space for the copy, nothing is cut; only the torn tail of a c
 without a copy.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -136,6 +137,19 @@ def keep(disk: Disk, segment: Segment, at: int, size: int, name: str) -> str:
         if _is_copy(disk, segment, at, size, path):
             return path
     raise AssertionError
+
+
+def kept_bytes(disk: Disk) -> int:
+    """Return the size in bytes of all files that `keep` has written and nobody has removed.
+
+    Files that cannot be looked at, because they were removed meanwhile, do not count.
+    """
+    total = 0
+    with suppress(EnvironmentFault):
+        for name in disk.list(CUT_FOLDER):
+            with suppress(EnvironmentFault):
+                total += disk.size(f"{CUT_FOLDER}/{name}")
+    return total
 
 
 def _copy(disk: Disk, segment: Segment, at: int, size: int, path: str) -> None:

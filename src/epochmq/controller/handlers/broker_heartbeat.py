@@ -57,7 +57,9 @@ def handle_heartbeat(core: ControllerCore, call: ControllerCall) -> Reply | Step
     if ours and core.context.leads:
         _record(core, group, told)
     _watch(core, group, live)
-    core.context.timeline.reported(key, broker_id, live.report.epoch, core.context.now)
+    missed_ms = core.context.timeline.reported(key, broker_id, live.report.epoch, core.context.now)
+    if missed_ms:
+        core.context.counts.without_master_ms[key] += missed_ms
     if not ours:
         return Reply(remark=REMARK)
     if not core.context.leads:

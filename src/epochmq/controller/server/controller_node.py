@@ -102,6 +102,11 @@ class ControllerNode:
         if self._journal is not None:
             self._journal.close(clean=clean)
 
+    @property
+    def leader_changes(self) -> int:
+        """How often another leader of the controllers became known."""
+        return self._watch.leader_changes
+
     # Input ------------------------------------------------------------------------------------
 
     def look_at_clocks(self, now: int, wall: int) -> bool:
