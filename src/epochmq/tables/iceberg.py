@@ -4,6 +4,7 @@ The transaction is a single change of the metadata location in the catalog.
 """
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -76,7 +77,9 @@ class IcebergArchive(MarkedTable):
         path = _plain(self._table.metadata_location)
         found, folder, name = path.rpartition(f"/{METADATA}/")
         is_own = folder and "/" not in name and "write.metadata.path" not in self._table.properties
-        return found if is_own else location
+        # Catalogs write one place as file:/x and file:///x, or as s3a://x and s3://x.
+        is_same = found.rpartition("://")[2] == location.rpartition("://")[2]
+        return found if is_own and not is_same else location
 
     @property
     def mark(self) -> TransactionMark | None:
@@ -267,4 +270,4 @@ def _marked(mark: TransactionMark) -> dict[str, str]:
 
 
 def _plain(uri: str) -> str:
-    return uri.removeprefix("file://")
+    return re.sub(r"^file:(//)?(?=/)", "", uri)
