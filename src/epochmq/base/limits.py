@@ -67,8 +67,11 @@ CONNECTIONS_MAX = 20_000
 SESSION_IN_FLIGHT_BYTES_MAX = 64 * 1024 * 1024
 """Unsent answers to one peer; the connection of a peer that does not read is closed."""
 
-CLIENT_IN_FLIGHT_BYTES_MAX = SESSION_IN_FLIGHT_BYTES_MAX // 2
-"""Bodies that one producer sent and has no answer for; further sends wait."""
+CLIENT_IN_FLIGHT_BYTES_MAX = 8 * 1024 * 1024
+"""Bodies that one producer sent and has no answer for; further sends wait.
+
+A busy broker that stores 3 MB a second answers the last of them within the timeout of 3 s.
+"""
 
 UNSENT_TOTAL_BYTES_MAX = 1024 * 1024 * 1024
 """Unsent answers to all peers of one server; the peer with the most is disconnected first."""

@@ -60,7 +60,7 @@ async def test_20000_may_be_under_way_and_no_more_are_than_are_answered(topic: s
 
 
 async def test_many_large_ones_wait_for_their_turn(topic: str) -> None:
-    """More than a connection keeps unsent would cut it, and all sends with it."""
+    """A busy broker answers 8 MiB within the timeout; of 32 MiB the last sends timed out."""
     producer = Producer("127.0.0.1:1", "p")
     started, go_on = 0, asyncio.Event()
 
@@ -73,7 +73,7 @@ async def test_many_large_ones_wait_for_their_turn(topic: str) -> None:
     message = Message(topic, bytes(4 << 20))
     sends = [asyncio.create_task(producer.send(message)) for _ in range(20)]
     await asyncio.sleep(0)
-    assert started == 8
+    assert started == 2
     go_on.set()
     await asyncio.gather(*sends)
     assert started == 20

@@ -79,7 +79,7 @@ class Producer(Closing):
     tries follow. If an answer is lost, a message may be stored twice, both times with the same
     `UNIQ_KEY`.
 
-    At most `max_in_flight` sends, with bodies of 32 MiB together, wait for their answers at a time.
+    At most `max_in_flight` sends, with bodies of 8 MiB together, wait for their answers at a time.
     Above 1,000 the limit adapts: it rises while sends finish within a quarter of their timeout.
     Further calls wait for their turn in order; `timeout_ms` begins with their turn. Time in which
     other code blocks the event loop does not count, up to three times `timeout_ms`.
