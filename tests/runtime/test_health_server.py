@@ -185,6 +185,36 @@ def test_what_is_not_http_ends_its_own_connection_only(runner: asyncio.Runner, d
     runner.run(test())
 
 
+def test_other_work_runs_between_the_pieces_of_a_page() -> None:
+    """A peer that reads fast does not get a page of megabytes in one turn of the event loop."""
+    count, turns = 3_000, 0
+
+    async def write() -> list[bytes]:
+        return [b"x" * 100] * count
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def test() -> None:
+        server = HealthServer({}, {"/page": Page("text/plain", write)})
+        port = server.start("127.0.0.1", 0, origin="healthListenPort")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(get("/page"))
+        turning = asyncio.create_task(turn())
+        try:
+            assert parts(await reader.read()) == (200, b"x" * 100 * count)
+        finally:
+            turning.cancel()
+            writer.close()
+            server.stop()
+        assert turns >= count
+
+    asyncio.run(test())
+
+
 def test_a_peer_that_does_not_read_a_page_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would keep the page in memory."""
     monkeypatch.setattr(health_server, "IDLE_S", 0.2)

@@ -215,12 +215,15 @@ class HealthConnection(asyncio.Protocol):
     async def _send_page(
         self, content_type: bytes, pieces: Sequence[bytes], *more: tuple[bytes, bytes]
     ) -> None:
-        """Write a page piece by piece, no faster than the peer reads."""
+        """Write a page piece by piece, no faster than the peer reads; other work runs between two
+        pieces.
+        """
         self._transport.write(self._head(200, content_type, sum(map(len, pieces)), *more))
         is_wanted = self._request is not None and self._request.method != b"HEAD"
         for piece in pieces if is_wanted else ():
             self._transport.write(self._http.send(h11.Data(data=piece)) or b"")
             await self._writable.wait()
+            await asyncio.sleep(0)  # `wait` does not, as long as the peer reads fast enough
         self._transport.write(self._http.send(h11.EndOfMessage()) or b"")
 
     def _send(self, status: int, facts: Mapping[str, object], *more: tuple[bytes, bytes]) -> None:
