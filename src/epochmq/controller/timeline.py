@@ -86,7 +86,9 @@ log = logging.getLogger(__name__)
 
 
 class GroupWatch:
-    """Compares the state of Raft with what was logged last, and logs one line for each change."""
+    """Compares the state of Raft with what was logged last, logs one line for each change, and
+    counts the changes of leaders.
+    """
 
     def __init__(self, options: ControllerOptions, raft: RaftNode) -> None:
         peers = options.peers()

@@ -10,11 +10,12 @@ from tests.compat.peers.epochmq import EpochCluster
 from tests.compat.peers.group import OURS, Group
 from tests.spark.jobs.lake import content
 
+from epochmq.base.errors import UsageError
 from epochmq.client.aio import Admin, Producer
 from epochmq.model.message import Message
 from epochmq.model.topic import TopicConfig
 from epochmq.spark.jobs.archive import ArchiveOptions, run_archive
-from epochmq.spark.jobs.archive_run import TaskResult, joined
+from epochmq.spark.jobs.archive_run import TaskResult, TaskSource, joined
 from epochmq.spark.jobs.job_report import JobReport
 
 pytestmark = pytest.mark.process
@@ -74,6 +75,11 @@ def test_a_follower_serves_where_it_may(tmp_path: Path, *, allowed: bool) -> Non
         assert (by_follower > 0) == allowed
         run_archive(replace(options, table=f"{tmp_path}/b", read_from="auto"), master="none")
         assert asyncio.run(_served(group)) == [by_master + COUNT, by_follower]
+
+
+def test_replicas_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(UsageError, match="from 'folower': use auto, master, follower"):
+        TaskSource("127.0.0.1:1", 100, read_from="folower")
 
 
 def test_joined() -> None:

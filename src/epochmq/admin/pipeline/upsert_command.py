@@ -53,7 +53,7 @@ from epochmq.admin.shared.output import output_option
 )
 @click.option(
     "--buckets",
-    type=click.IntRange(0, 4096),
+    type=click.IntRange(0),
     default=0,
     metavar="N",
     help="Partition a new table by key into N buckets; small batches rewrite less.",

@@ -114,7 +114,9 @@ class DigestRun:
         self._command = command
         self._session = session
         self._left = blocks[::-1]
-        self._range = (blocks[0][0], sum(blocks[-1])) if blocks else (0, 0)
+        first, last = (blocks[0], blocks[-1]) if blocks else ((0, 0), (0, 0))
+        self._range = first[0], last[0] + last[1]
+        """The log offsets `[start, end)` of all blocks."""
         self._rows: list[tuple[int, int, str]] = []
         self._header: LogDigestsResponseHeader | None = None
 

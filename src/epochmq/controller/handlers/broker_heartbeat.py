@@ -57,9 +57,10 @@ def handle_heartbeat(core: ControllerCore, call: ControllerCall) -> Reply | Step
     if ours and core.context.leads:
         _record(core, group, told)
     _watch(core, group, live)
-    missed_ms = core.context.timeline.reported(key, broker_id, live.report.epoch, core.context.now)
-    if missed_ms:
-        core.context.counts.without_master_ms[key] += missed_ms
+    timeline, epoch = core.context.timeline, live.report.epoch
+    without_master_ms = timeline.reported(key, broker_id, epoch, core.context.now)
+    if without_master_ms:
+        core.context.counts.without_master_ms[key] += without_master_ms
     if not ours:
         return Reply(remark=REMARK)
     if not core.context.leads:

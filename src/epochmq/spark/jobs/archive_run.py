@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from epochmq.base.errors import UsageError
 from epochmq.base.ports import Buffer
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.freeze import freeze_once
@@ -24,6 +25,13 @@ class TaskSource:
     """Certificate files must have the same paths on every executor."""
     read_from: str = "auto"
     """The replicas that serve the messages, as the option `readFrom` of Spark's source."""
+
+    def __post_init__(self) -> None:
+        from epochmq.spark.range_read import READ_FROM
+
+        if self.read_from not in READ_FROM:
+            known = ", ".join(READ_FROM)
+            raise UsageError(f"messages cannot be read from '{self.read_from}': use {known}")
 
 
 class Runner(Protocol):
