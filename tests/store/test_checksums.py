@@ -9,8 +9,10 @@ from tests.store.world import HOST, SMALL, World, draft
 
 from epochmq.base.errors import DiskFull
 from epochmq.base.ports import File
+from epochmq.model.record import HEAD, encode
 from epochmq.store import checksums
 from epochmq.store.checksums import FOLDER, BlockVerdict
+from epochmq.store.file_records import Bad, FileRecords
 from epochmq.store.store import Store
 from epochmq.store.written_blocks import BLOCK_BYTES
 
@@ -70,7 +72,7 @@ def test_what_is_not_synced_has_none() -> None:
     steps, found = store.checksums.steps(store._flusher.whole_synced, partial=True)
     for step in steps:
         step()
-    assert [(block.start, size) for block, size in found] == [(0, synced)]
+    assert [(block.start, size) for block, size in found.blocks] == [(0, synced)]
 
 
 def test_any_bit_of_any_part_of_a_record_is_found() -> None:
@@ -140,7 +142,77 @@ def test_damage_is_not_covered_up_by_a_longer_checksum() -> None:
     world.sync()
     tick(world)
     assert store.checksums.verify(0) is BlockVerdict.WRONG
-    assert store.checksums.damaged == {0}
+    assert [(one.start, one.reason) for one in store.damage.ranges] == [
+        (0, "the bytes do not agree with their checksum")
+    ]
+
+
+def reads_blocks_again(world: World) -> Store:
+    """The store of `world`, which no longer knows what it wrote: as after a cut of the log."""
+    store = world.store
+    assert store is not None
+    store._log.written.clear()
+    return store
+
+
+def test_bytes_that_changed_before_their_first_checksum_get_none() -> None:
+    """Whatever part of a record changes whose damage a record shows: lengths, place, body."""
+    world = filled(2 * BLOCK_BYTES)
+    assert world.store is not None
+    places = sorted(world.placed)
+    rng = Random(5)
+    for number, at in enumerate([4, 7, 9, 30, HEAD.size - 1, HEAD.size + 3]):
+        case = filled(2 * BLOCK_BYTES)
+        store = reads_blocks_again(case)
+        start = rng.choice([place for place in places if place < BLOCK_BYTES - 2000])
+        flip(case.disk, path_of(0)[0], (start + at) * 8 + number)
+        for _ in range(2):
+            tick(case)
+        (damaged,) = store.damage.ranges
+        assert damaged.start == start, at
+        assert store.checksums.verify(start) is BlockVerdict.UNKNOWN
+        assert store.checksums.verify(BLOCK_BYTES) is BlockVerdict.OK
+        assert store.checksums.covered > BLOCK_BYTES
+
+
+def test_a_body_full_of_records_is_not_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may know where its message will be, and write bytes that look like a record."""
+    monkeypatch.setattr(checksums, "BLOCKS_A_STEP", 1)
+    monkeypatch.setattr(checksums, "LEAD_BYTES", 1000)
+    world = filled(1000)
+    store = reads_blocks_again(world)
+    at = store.pointers.appended + HEAD.size
+    body = bytearray()
+    while len(body) < 2 * BLOCK_BYTES:
+        body += encode(b"T", b"x" * 200, b"", 0, 0, 0, at + len(body), 0, 1, HOST, 2, HOST, 0, 0)
+        body += b"between"
+    message = draft(1 << 20, Random(2))
+    message.body = bytes(body)
+    world.append([message])
+    world.sync()
+    seen: list[int] = []
+    look = FileRecords.bad
+
+    def watched(self: FileRecords, low: int, high: int, lead: int = 0) -> list[Bad]:
+        found = look(self, low, high, lead) if lead else look(self, low, high)
+        seen.append(len(found))
+        return found
+
+    monkeypatch.setattr(FileRecords, "bad", watched)
+    for _ in range(3):
+        tick(world)
+    assert any(seen), "no search with a short lead was mistaken"
+    assert store.damage.ranges == []
+    for offset in range(0, store.pointers.appended, BLOCK_BYTES):
+        assert store.checksums.verify(offset) is BlockVerdict.OK
+
+
+def test_a_clean_stop_reports_what_changed_before_its_first_checksum() -> None:
+    world = filled(BLOCK_BYTES + 5000)
+    store = reads_blocks_again(world)
+    flip(world.disk, path_of(0)[0], (sorted(world.placed)[3] + HEAD.size) * 8)
+    store.close(world.wall)
+    assert [one.start for one in store.damage.ranges] == [sorted(world.placed)[3]]
 
 
 @pytest.mark.parametrize("power_cut", [False, True])
@@ -175,7 +247,7 @@ def test_a_cut_takes_checksums_back_at_every_crash_point(power_cut: bool) -> Non
         for offset in range(0, again.pointers.appended, BLOCK_BYTES):
             allowed = (BlockVerdict.OK, BlockVerdict.UNKNOWN) if power_cut else (BlockVerdict.OK,)
             assert again.checksums.verify(offset) in allowed, (operation, offset)
-        assert again.checksums.damaged == set()
+        assert again.damage.ranges == []
         if done:
             break
     assert operation > 5

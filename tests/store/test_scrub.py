@@ -7,8 +7,9 @@ from sim.kernel.disk import SimDisk
 from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened, ship
 
 from epochmq.base.errors import DiskFailed
+from epochmq.model.crc import crc32
 from epochmq.model.log_blocks import digest
-from epochmq.store.checksums import BlockVerdict
+from epochmq.store.checksums import Block, BlockVerdict, Computed
 from epochmq.store.scrub import BLOCK_BYTES, CheckedBlock, WantedRange
 from epochmq.store.store import Store
 
@@ -185,10 +186,13 @@ def test_a_checksum_of_damaged_bytes_does_not_make_a_record_sound() -> None:
     """The bytes changed before the checksum of their block was computed from them."""
     master, _ = replicas()
     flip(master, 95, 1)  # in a body: a record has no checksum of its other bytes
+    segment = master._log.find(0)
+    assert segment is not None
+    changed = Block(0, BLOCK_BYTES, BLOCK_BYTES, crc32(segment.file.read(0, BLOCK_BYTES)))
     search_all(master)
     (wanted,) = master.scrub.wanted()
     master.checksums.forget(0, BLOCK_BYTES)
-    master.checksums.renew(0, BLOCK_BYTES)
+    master.checksums.record(Computed([(changed, BLOCK_BYTES)]), master.checksums.generation)
     assert master.checksums.verify(0) is BlockVerdict.OK
     assert "a record is not sound" in mend(master, wanted)
     assert len(master.damage.ranges) == 1

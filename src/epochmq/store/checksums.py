@@ -8,9 +8,14 @@ folder ignore it.
 An entry is written after the bytes that it covers are synced. It is invalidated, durably, before
 these bytes change (a cut of the log). So a block that differs from its entry is damaged. A block
 without an entry, or with a damaged entry, is UNKNOWN, which is never an error.
+
+Most checksums are computed while the log writes the bytes. Others are computed later, from bytes
+that are read again: the device may have changed them meanwhile. So the records are checked first,
+and a block that has bytes of a damaged record gets no entry.
 """
 
 import logging
+from dataclasses import dataclass, field
 from enum import Enum
 from struct import Struct
 
@@ -20,6 +25,7 @@ from epochmq.model.crc import crc32
 from epochmq.store.chores import Step
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.draft import file_name
+from epochmq.store.file_records import Bad, FileRecords
 from epochmq.store.segment import Segment
 from epochmq.store.written_blocks import BLOCK_BYTES
 
@@ -27,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 FOLDER = "checksums"
 BLOCKS_A_STEP = 16
+LEAD_BYTES = BLOCKS_A_STEP * BLOCK_BYTES
+"""How far before a step's first block the begin of a record is searched."""
 STEPS_A_CHORE = 8
 BLOCKS_AT_ONCE = 256
 """Limit of blocks with known checksums whose entries are written in one turn of the event loop."""
@@ -79,8 +87,14 @@ def _entry(start: int, covered: int, crc: int) -> bytes:
     return _ENTRY.pack(covered, crc, crc32(_CHECKED.pack(start, covered, crc)))
 
 
-Computed = list[tuple[Block, int]]
-"""Blocks, and how many bytes of each were read; the entry of a damaged block covers fewer."""
+@dataclass
+class Computed:
+    """The results of steps that compute checksums."""
+
+    blocks: list[tuple[Block, int]] = field(default_factory=list)
+    """Blocks, and how many bytes of each were read; the entry of a damaged block covers fewer."""
+    bad: list[Bad] = field(default_factory=list)
+    """The damaged ranges found."""
 
 
 class BlockChecksums:
@@ -93,8 +107,6 @@ class BlockChecksums:
         self._file: File | None = None
         self._file_start = 0
         self._unsynced: set[int] = set()
-        self.damaged: set[int] = set()
-        """Starts of blocks that had changed when their entries were to be extended."""
         self.usable = True
         """False while the files may be older than the log (a check that changes nothing)."""
         self._generation = 0
@@ -213,7 +225,7 @@ class BlockChecksums:
 
         With `partial`, a block that is not full yet gets an entry too. A few MiB at most per call.
         """
-        found: Computed = []
+        found = Computed()
         steps: list[Step] = []
         at = self.covered
         known = self._log.written.first
@@ -238,41 +250,43 @@ class BlockChecksums:
             at = min(blocks[-1].stop, end)
         return steps, found
 
-    def cover(self, limit: int) -> None:
-        """Compute and write all entries below `limit` now (clean stop, tools)."""
+    def cover(self, limit: int) -> list[Bad]:
+        """Compute and write all entries below `limit` now (clean stop, tools).
+
+        Returns the damaged ranges found.
+        """
         while self.record_written(limit):
             pass
+        bad: list[Bad] = []
         while True:
             before = self.covered
             steps, found = self.steps(limit, partial=True)
             for step in steps:
                 step()
-            self.record(found, self._generation)
+            bad += self.record(found, self._generation)
             if self.covered in (before, limit):
-                return
+                return bad
 
     @property
     def generation(self) -> int:
         """Number to pass to `record`, together with results of steps created now."""
         return self._generation
 
-    def record(self, found: Computed, generation: int) -> None:
-        """Write the entries that steps have computed, unless the log was cut meanwhile."""
+    def record(self, found: Computed, generation: int) -> list[Bad]:
+        """Write the entries that steps have computed, unless the log was cut meanwhile.
+
+        Returns the damaged ranges that the steps found.
+        """
         if generation != self._generation:
-            return
+            return []
         try:
-            whole = []
-            for block, size in found:
-                if block.covered == size:
-                    whole.append(block)
-                else:
-                    self.damaged.add(block.start)
-            self._put(whole)
-            for block, size in found:
+            self._put([block for block, size in found.blocks if block.covered == size])
+            for block, size in found.blocks:
                 if block.start <= self.covered < block.start + size:
                     self.covered = block.start + size
         except EnvironmentFault as error:
             _warn(error)
+        return found.bad
 
     def _put(self, blocks: list[Block]) -> None:
         """Write entries; adjacent blocks of one file are written together."""
@@ -352,7 +366,6 @@ class BlockChecksums:
         for start in gone:
             self._drop(start)
         self.covered = min(self.covered, offset)
-        self.damaged = {start for start in self.damaged if start + BLOCK_BYTES <= offset}
 
         def step() -> None:
             for start in gone:
@@ -419,7 +432,7 @@ class BlockChecksums:
 
     def renew(self, start: int, stop: int) -> None:
         """Compute the entries of `[start, stop)` again, as far as the log was covered."""
-        found: Computed = []
+        found = Computed()
         for at in self.blocks_of(start, stop):
             segment = self._log.find(at)
             assert segment is not None
@@ -499,7 +512,9 @@ class BlockChecksums:
 
 
 class _Computation:
-    """A step outside the event loop: reads blocks of one log file and computes their checksums."""
+    """A step outside the event loop: reads adjacent blocks of one log file and computes their
+    checksums, as far as the records in them are sound.
+    """
 
     def __init__(self, segment: Segment, blocks: list[Block], end: int, found: Computed) -> None:
         self._segment = segment
@@ -509,16 +524,35 @@ class _Computation:
 
     def __call__(self) -> None:
         try:
+            bad = self._bad()
+            self._found.bad += bad
             for block in self._blocks:
-                size = min(block.stop, self._end) - block.start
-                data = self._segment.file.read(block.start - self._segment.start, size)
-                # What was covered before and has changed since keeps its old entry.
-                if block.verify(data) is not BlockVerdict.WRONG:
+                stop = min(block.stop, self._end)
+                data = self._read(block.start, stop - block.start)
+                if block.verify(data) is BlockVerdict.WRONG:
+                    reason = "the bytes do not agree with their checksum"
+                    self._found.bad.append((block.start, block.start + block.covered, reason))
+                elif not any(low < stop and block.start < high for low, high, _ in bad):
                     block.covered, block.crc = len(data), crc32(data)
-                self._found.append((block, len(data)))
+                self._found.blocks.append((block, len(data)))
         except EnvironmentFault as error:
             # Retention may have closed the file; nothing is lost but the checksums.
             _log.info("no checksums for %s: %s", self._segment.path, error)
+
+    def _bad(self) -> list[Bad]:
+        """Return the damaged records that have bytes in the blocks.
+
+        What a search with a short lead finds is looked at again with the whole lead.
+        """
+        segment = self._segment
+        records = FileRecords(self._read, segment.start, segment.end, self._end)
+        low = self._blocks[0].start + self._blocks[0].covered
+        high = min(self._blocks[-1].stop, self._end)
+        found = records.bad(low, high, LEAD_BYTES)
+        return found and records.bad(low, high)
+
+    def _read(self, offset: int, size: int) -> bytes:
+        return self._segment.file.read(offset - self._segment.start, size)
 
 
 def _warn(error: EnvironmentFault) -> None:

@@ -24,13 +24,12 @@ from epochmq.model.record import BLANK, MAGIC_BLANK
 from epochmq.store.checkpoint import Checkpoint
 from epochmq.store.checksums import Block, BlockChecksums, BlockVerdict
 from epochmq.store.commit_log import CommitLog
+from epochmq.store.file_records import MAGIC_FRONT
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.scan import DispatchEntry, ScanEnd, walk, walk_log
 from epochmq.store.segment import Segment
 from epochmq.store.written_blocks import BLOCK_BYTES
 
-_MAGIC_FRONT = b"\xda\xa3\x20"
-"""The common first bytes of the magic numbers of both record versions."""
 _SEARCH_BYTES = 1 << 20
 _POLYNOMIAL = 0xEDB88320
 """The polynomial of CRC-32, bits in reverse order."""
@@ -323,14 +322,14 @@ class DamageSearch:
         for low, high in segment.data:
             for step in range(max(low, at), high, _SEARCH_BYTES):
                 data = _read(segment, segment.start + step, _SEARCH_BYTES + 8)
-                place = data.find(_MAGIC_FRONT, 4)
+                place = data.find(MAGIC_FRONT, 4)
                 while place >= 0:
                     start = step + place - 4
                     if start >= at:
                         found = next(walk(segment.view, segment.start, start, ScanEnd()), None)
                         if found is not None:
                             return found
-                    place = data.find(_MAGIC_FRONT, place + 1)
+                    place = data.find(MAGIC_FRONT, place + 1)
         return None
 
     def _damages(self, start: int, stop: int, reason: str) -> list[Damage]:

@@ -10,6 +10,8 @@ from epochmq.base.errors import DiskFailed, DiskFull, EnvironmentFault
 from epochmq.store.append import Appender
 from epochmq.store.chores import Chores, Step
 from epochmq.store.consume_queue import ConsumeQueue
+from epochmq.store.damaged_ranges import DamageTable
+from epochmq.store.file_records import Bad
 from epochmq.store.flush import Flusher
 from epochmq.store.held_keys import HELD_KEYS_MAX, ready_rows, waiting_keys
 from epochmq.store.next_file import NextFile
@@ -45,6 +47,7 @@ class Housekeeping:
         appender: Appender,
         flusher: Flusher,
         retention: Retention,
+        damage: DamageTable,
         chores: Chores,
         on_synced: Callable[[int], None],
         on_failure: Callable[[Exception], None],
@@ -65,6 +68,7 @@ class Housekeeping:
         self._appender = appender
         self._flusher = flusher
         self._retention = retention
+        self._damage = damage
         self._chores = chores
         self._on_synced = on_synced
         self._claims = 0
@@ -226,8 +230,15 @@ class Housekeeping:
         steps, found = checksums.steps(limit, partial=partial)
         if steps:
             generation = checksums.generation
-            done = lambda _error: checksums.record(found, generation)  # noqa: E731
+
+            def done(_error: EnvironmentFault | None) -> None:
+                self._report(checksums.record(found, generation))
+
             self._chores.add("checksums", steps + checksums.sync_steps(), done)
+
+    def _report(self, bad: list[Bad]) -> None:
+        for start, end, reason in bad:
+            self._damage.report(start, end, reason)
 
     def finish(self) -> None:
         """Write and sync everything derived, and the checkpoint, for a clean stop."""
@@ -240,7 +251,7 @@ class Housekeeping:
         self._chores.run_all()
         if self._index is not None:
             self._index.write_checksums()
-        self._checksums.cover(self._flusher.whole_synced)
+        self._report(self._checksums.cover(self._flusher.whole_synced))
         self._checksums.sync()
         self._checkpoint.write()
         self._checkpoint.sync()

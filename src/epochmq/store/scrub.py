@@ -18,12 +18,13 @@ from epochmq.base.errors import DiskFailed, DiskFull, EnvironmentFault
 from epochmq.model.crc import crc32
 from epochmq.model.log_blocks import digest
 from epochmq.model.record import DAMAGED, check, offset_at
-from epochmq.store.checksums import Block, BlockVerdict
+from epochmq.store.checksums import Block, BlockVerdict, Computed
 from epochmq.store.chores import Chores
 from epochmq.store.damage import flipped_bit
 from epochmq.store.damaged_ranges import DamagedRange, DamageTable
 from epochmq.store.draft import FRONT
-from epochmq.store.examination import MAGIC_FRONT, Examination
+from epochmq.store.examination import Examination
+from epochmq.store.file_records import MAGIC_FRONT
 from epochmq.store.log_end import keep
 from epochmq.store.pointers import Pointers
 from epochmq.store.read_check import ReadCheck
@@ -157,7 +158,7 @@ class Scrub:
             # Behind what is covered so far each block gets its own soon.
             if block.covered < seen.size == full and block.stop <= self._checksums.covered:
                 block.covered, block.crc = full, seen.crc
-                self._checksums.record([(block, full)], seen.generation)
+                self._checksums.record(Computed([(block, full)]), seen.generation)
 
     # Repairs ----------------------------------------------------------------------------------
 

@@ -99,6 +99,7 @@ class Store:
         self._flusher = Flusher(files.log, self.pointers, whole_end)
         self._visibility = Visibility()
         self._read_limit = ReadLimit(files, self.pointers, self._visibility, self._gate, whole_end)
+        self._check = ReadCheck(files, self.chores, on_shortened=self._shortened)
         # Work between appends
         self.retention = Retention(files, self.pointers)
         self._housekeeping = Housekeeping(
@@ -107,6 +108,7 @@ class Store:
             self._appender,
             self._flusher,
             self.retention,
+            self._check.damage,
             self.chores,
             on_synced=self.synced_to,
             on_failure=self._failed,
@@ -117,8 +119,6 @@ class Store:
         self._check_disk = Every(options.disk_check_interval_ms)
         self._look_at_sizes = Every(SIZES_INTERVAL_MS)
         # Reads
-        self._check = ReadCheck(files, self.chores, on_shortened=self._shortened)
-        self.damage = self._check.damage
         self.scrub = Scrub(files, self.pointers, self._check, self.chores)
         self._reader = Reader(files.log, files.queues, self.pointers, self._check)
         self.keys = KeyQueries(files, self._reader, self._index_staged)
@@ -153,7 +153,8 @@ class Store:
         self._bind_parts()
 
     def _bind_parts(self) -> None:
-        """Make methods of the parts attributes of the store."""
+        """Make what callers use of the parts attributes of the store."""
+        self.damage = self._check.damage
         reader, queues, native = self._reader, self._queues, self._native_messages
         self.read_queue = reader.read_queue
         self.queue_bounds = reader.bounds
