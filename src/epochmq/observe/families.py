@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
-PIECE_ROWS = 20
+PIECE_ROWS = 10
 
 
 Row = tuple[Sequence[str], float | Histogram]

@@ -17,7 +17,7 @@ from epochmq.runtime.metrics_options import MetricsOptions, is_enabled, parse_la
 
 log = logging.getLogger(__name__)
 
-STEP_MS = 0.3
+STEP_MS = 0.1
 """A scrape lets other work run after this time."""
 _ORIGIN = "metricsPromExporterPort"
 
