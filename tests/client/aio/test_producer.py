@@ -1,13 +1,19 @@
 """The producer against a real broker."""
 
 import asyncio
+import threading
+from typing import Literal
 
 import pytest
 from tests.compat.peers.epochmq import EpochCluster
 
 from epochmq.base.errors import EpochError, NotFound, NotReachable, Refused, UsageError
+from epochmq.base.ports import Buffer
 from epochmq.client.aio import Admin, Producer, PullConsumer
+from epochmq.client.aio import producer as producer_module
+from epochmq.client.aio.producer import COMPRESS_IN_THREAD_BYTES
 from epochmq.client.core.send_policy import SendStatus
+from epochmq.model.compression import Compressor, compressor
 from epochmq.model.message import Message
 from epochmq.model.topic import MessageQueue, TopicConfig
 
@@ -122,3 +128,38 @@ async def test_it_can_be_started_and_closed_without_a_block(namesrv: str, topic:
     await producer.close()
     with pytest.raises(UsageError, match="closed"):
         await producer.start()
+
+
+@pytest.mark.parametrize("codec", ["zlib", "lz4", "zstd"])
+async def test_large_bodies_are_compressed_outside_the_event_loop(
+    namesrv: str, topic: str, codec: Literal["zlib", "lz4", "zstd"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several threads compress at once, and the loop compresses small bodies meanwhile."""
+    seen: list[tuple[int, bool]] = []
+    real = compressor(codec)
+
+    def compress(body: Buffer) -> bytes:
+        seen.append((len(body), threading.current_thread() is threading.main_thread()))
+        return real.compress(body)
+
+    monkeypatch.setattr(
+        producer_module, "compressor", lambda _: Compressor(real.sys_flag, compress)
+    )
+    large = [b"%d " % number * COMPRESS_IN_THREAD_BYTES for number in range(10)]
+    small = [b"%d " % number * 5_000 for number in range(10)]
+    async with Producer(namesrv, "p", compression=codec) as producer:
+        await asyncio.gather(*(producer.send(Message(topic, body)) for body in large + small))
+    assert {size >= COMPRESS_IN_THREAD_BYTES: on_loop for size, on_loop in seen} == {
+        True: False,
+        False: True,
+    }
+    found = [body for queue in (await bodies(namesrv, topic)).values() for body in queue]
+    assert sorted(found) == sorted(large + small)
+
+
+async def test_bodies_that_are_not_compressed_need_no_thread(
+    namesrv: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asyncio, "to_thread", None)
+    async with Producer(namesrv, "p", compress_over_bytes=1 << 30) as producer:
+        await producer.send(Message(topic, b"x" * 2 * COMPRESS_IN_THREAD_BYTES))

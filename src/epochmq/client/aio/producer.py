@@ -66,6 +66,8 @@ SEND_TIMEOUT_MS = 3_000
 RETRIES = 2
 IN_FLIGHT = 1_000
 LINGER_MS_MAX = 60_000
+COMPRESS_IN_THREAD_BYTES = 64 * 1024
+"""zlib needs 40 ms for a MiB: bodies from this size on would stop the event loop for too long."""
 AGAIN_MS_MAX = 100
 """The longest pause between two tries. It is short because a failover takes a few hundred
 milliseconds."""
@@ -93,6 +95,7 @@ class Producer(Closing):
         timeout_ms: milliseconds for one send with all its tries.
         avoid_faulty: whether to prefer other brokers for a while after a broker was slow or failed.
         compress_over_bytes: bodies of this many bytes or more are compressed; batches never are.
+            Bodies of 64 KiB or more are compressed in a thread.
         compression: "zlib", "lz4" or "zstd". All clients read zlib; the others need RocketMQ 5
             clients, and here the extra `compression`.
         retry_when_not_store_ok: whether a result other than SEND_OK is tried again.
@@ -272,7 +275,7 @@ class Producer(Closing):
         size = body_bytes(message)
         await self._in_flight.enter(size)
         try:
-            outgoing = self._prepare(message)
+            outgoing = await self._prepare(message)
             deadline = self._loop_time.begin(self.timeout_ms)
             try:
                 queues = await self._publish_routes.queues(outgoing.topic, deadline)
@@ -420,11 +423,16 @@ class Producer(Closing):
         await asyncio.sleep(pause_ms / 1_000)
         return True
 
-    def _prepare(self, message: Message) -> Outgoing:
+    async def _prepare(self, message: Message) -> Outgoing:
+        """Prepare `message` for sending; a large body is compressed in a thread."""
         uniq_id = self.instance.uniq_ids.next()
         over, codec = self.compress_over_bytes, self._compression
         message = self._namespace.wrap_message(message)
-        return prepare(message, uniq_id, compress_over_bytes=over, compression=codec)
+        if body_bytes(message) < max(over, COMPRESS_IN_THREAD_BYTES):
+            return prepare(message, uniq_id, compress_over_bytes=over, compression=codec)
+        return await asyncio.to_thread(
+            prepare, message, uniq_id, compress_over_bytes=over, compression=codec
+        )
 
     def _prepare_batch(self, messages: Sequence[Message]) -> Outgoing:
         wrapped = [self._namespace.wrap_message(message) for message in messages]
@@ -453,10 +461,10 @@ class Producer(Closing):
         deadline = self._loop_time.begin(timeout_ms or self.timeout_ms)
         try:
             if not self._hooks:
-                outgoing = self._prepare(message)
+                outgoing = await self._prepare(message)
                 return await self._send_by(deadline, outgoing, send_code(message), fixed, key)
             with self._sending((message,), kind_of(message, key)) as call:
-                outgoing = self._prepare(call.messages[0])
+                outgoing = await self._prepare(call.messages[0])
                 code = send_code(message)
                 call.result = await self._send_by(deadline, outgoing, code, fixed, key)
                 return call.result
@@ -479,7 +487,7 @@ class Producer(Closing):
 
     async def _send_together(self, messages: Sequence[Message]) -> SendResult:
         if len(messages) == 1:
-            code, outgoing = RequestCode.SEND_MESSAGE_V2, self._prepare(messages[0])
+            code, outgoing = RequestCode.SEND_MESSAGE_V2, await self._prepare(messages[0])
             return await self._send(outgoing, code, None, None)
         outgoing = self._prepare_batch(messages)
         return await self._send(outgoing, RequestCode.SEND_BATCH_MESSAGE, None, None)

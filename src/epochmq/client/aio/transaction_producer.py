@@ -217,7 +217,7 @@ class TransactionProducer(Producer):
         await self._in_flight.enter(size)
         try:
             with self._sending((message,), MessageKind.HALF) as call:
-                outgoing = self._half(call.messages[0])
+                outgoing = await self._half(call.messages[0])
                 code = RequestCode.SEND_MESSAGE_V2
                 sent = call.result = await self._send(outgoing, code, queue, timeout_ms)
         finally:
@@ -247,7 +247,7 @@ class TransactionProducer(Producer):
             )
         return TransactionResult(sent, state, ended)
 
-    def _half(self, message: Message) -> Outgoing:
+    async def _half(self, message: Message) -> Outgoing:
         if message.delay_level or message.delay_ms or message.deliver_at_ms:
             text = "a transactional message cannot be delayed"
             raise UsageError(f"{text}; leave delay_level, delay_ms and deliver_at_ms out")
@@ -265,7 +265,7 @@ class TransactionProducer(Producer):
             message.flag,
             wait_stored=message.wait_stored,
         )
-        outgoing = self._prepare(half)
+        outgoing = await self._prepare(half)
         outgoing.sys_flag |= TX_PREPARED
         return outgoing
 
