@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 FOLDER = "checksums"
 BLOCKS_A_STEP = 16
-LEAD_BYTES = BLOCKS_A_STEP * BLOCK_BYTES
+LEAD_BYTES = 4 * BLOCK_BYTES
 """How far before a step's first block the begin of a record is searched."""
 STEPS_A_CHORE = 8
 BLOCKS_AT_ONCE = 256

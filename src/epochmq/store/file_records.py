@@ -18,6 +18,9 @@ block's start is known, even if bodies contain bytes that look like a record.
 MAGIC_FRONT = b"\xda\xa3\x20"
 """The common first bytes of the magic numbers of both record versions."""
 
+WINDOW_BYTES = 1 << 20
+"""Bytes that are read at once to check many records."""
+
 Bad = tuple[int, int, str]
 """(start, end, reason) of bytes that are not a sound record."""
 
@@ -43,7 +46,7 @@ class FileRecords:
         found: list[Bad] = []
         first = max(self._start, low - lead)
         at = first if first == self._start else self._next_sound(first, high, high)
-        while at < high:
+        while (at := self._behind_sound(at, high)) < high:
             size, reason = self._look(at)
             after = at + size
             if reason:
@@ -53,6 +56,17 @@ class FileRecords:
                     found.append((at, after, reason))
             at = after
         return found
+
+    def _behind_sound(self, at: int, high: int) -> int:
+        """Return where the sound records from `at` on end that lie wholly before `high`."""
+        end = ScanEnd()
+        while (size := min(WINDOW_BYTES, high - at, self._log_end - at)) > 0:
+            for _ in walk(memoryview(self._read(at, size)), at, 0, end):
+                pass
+            if end.offset == at:
+                break
+            at = end.offset
+        return at
 
     def _next_sound(self, low: int, high: int, default: int) -> int:
         """Return where the first sound record begins that begins in `[low, high)`."""
