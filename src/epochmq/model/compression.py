@@ -1,6 +1,5 @@
 """Compression of message bodies: zlib, and optionally LZ4 frames and zstd."""
 
-import threading
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ class Compressor(NamedTuple):
     sys_flag: int
     """The bits of `sys_flag` that mark a body compressed by this codec."""
     compress: Callable[[Buffer], bytes]
-    """May be called from any thread."""
+    """For one thread at a time."""
 
 
 LEVEL = 5
@@ -47,10 +46,8 @@ def compressor(codec: str) -> Compressor:
             flags.COMPRESSED | flags.COMPRESSION_LZ4, lambda body: _deflate_lz4(lz4, body)
         )
     if codec == "zstd":
-        own = _ThreadZstd(_zstd())
-        return Compressor(
-            flags.COMPRESSED | flags.COMPRESSION_ZSTD, lambda body: own.compress(body)
-        )
+        compress = _zstd().ZstdCompressor(level=LEVEL).compress
+        return Compressor(flags.COMPRESSED | flags.COMPRESSION_ZSTD, compress)
     raise UsageError(f"compression is {codec!r}; it can be zlib, lz4 or zstd")
 
 
@@ -62,13 +59,6 @@ def _deflate_lz4(lz4: Any, body: Buffer) -> bytes:
     """Return an LZ4 frame of independent blocks: the Java library reads no other frames."""
     frame: bytes = lz4.compress(body, block_linked=False, store_size=False)
     return frame
-
-
-class _ThreadZstd(threading.local):
-    """A zstd compressor for each thread: threads must not share one."""
-
-    def __init__(self, zstd: Any) -> None:
-        self.compress: Callable[[Buffer], bytes] = zstd.ZstdCompressor(level=LEVEL).compress
 
 
 def inflate(body: Buffer, sys_flag: int, limit: int = limits.FRAME_BYTES_MAX) -> bytes:

@@ -145,6 +145,7 @@ class Producer(Closing):
         self.retries = retries
         self.timeout_ms = timeout_ms
         self.compress_over_bytes = compress_over_bytes
+        self._codec = compression
         self._compression = compressor(compression)
         self.retry_when_not_store_ok = retry_when_not_store_ok
         self.instance: Instance = Instance(namesrv, tls=tls, credentials=credentials)
@@ -431,7 +432,7 @@ class Producer(Closing):
         if body_bytes(message) < max(over, COMPRESS_IN_THREAD_BYTES):
             return prepare(message, uniq_id, compress_over_bytes=over, compression=codec)
         return await asyncio.to_thread(
-            prepare, message, uniq_id, compress_over_bytes=over, compression=codec
+            prepare, message, uniq_id, compress_over_bytes=over, compression=compressor(self._codec)
         )
 
     def _prepare_batch(self, messages: Sequence[Message]) -> Outgoing:
