@@ -13,9 +13,10 @@ from tests.broker.transaction.around import (
     tick,
 )
 
+from epochmq.broker.serving.roles import Role
 from epochmq.model.names import OP_HALF_TOPIC
 from epochmq.store.draft import Appended, Draft, PutStatus
-from epochmq.wire.codes import ResponseCode
+from epochmq.wire.codes import RequestCode, ResponseCode
 
 
 @pytest.fixture
@@ -33,8 +34,6 @@ def test_unknown_changes_nothing(harness: BrokerHarness) -> None:
 
 
 def test_an_end_at_a_broker_that_is_no_master(harness: BrokerHarness) -> None:
-    from epochmq.broker.serving.roles import Role
-
     client = harness.client()
     answer = client.ask(half())
     become(harness.node, Role.SLAVE)
@@ -93,3 +92,28 @@ def test_a_one_way_end_is_never_answered(harness: BrokerHarness) -> None:
     harness.turn()
     assert client.take() == []
     assert bodies(harness) == [b"hello"]
+
+
+def test_every_one_way_end_is_timed(harness: BrokerHarness) -> None:
+    """The native code collects those of a turn; the others come by the table or refused."""
+    client = harness.client()
+    answers = [client.ask(half(key=f"{n:032X}")) for n in range(4)]
+    binary = end(answers[0], oneway=True)
+    binary.binary = True
+    client.put(binary, *(end(answer, oneway=True) for answer in answers[1:]))
+    client.put(end(answers[0], 5, oneway=True))
+    harness.turn()
+    become(harness.node, Role.SLAVE)
+    client.put(end(answers[0], oneway=True))
+    harness.turn()
+    assert client.take() == []
+    counts = {
+        kind.answer_code: sum(times.counts)
+        for kind, times in harness.node.request_times.items()
+        if kind.code == RequestCode.END_TRANSACTION and kind.oneway
+    }
+    assert counts == {
+        ResponseCode.SUCCESS: 4,
+        ResponseCode.SYSTEM_ERROR: 1,
+        ResponseCode.SLAVE_NOT_AVAILABLE: 1,
+    }

@@ -1,7 +1,6 @@
 """END_TRANSACTION 37: commit or roll back a transaction, or report "unknown"."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 from epochmq.base.errors import Refused
 from epochmq.broker.context.broker_context import BrokerContext
@@ -44,6 +43,8 @@ def end(
 ) -> Reply | Held:
     """End a transaction; answers when the result is flushed and replicated as configured.
 
+    The `Reply` to a one-way request is not sent: it says when the request was done.
+
     Raises `Refused` 11 when another broker is master, and 2 while a new master searches for open
     transactions. RocketMQ does not answer "unknown"; here the answer is SUCCESS.
     """
@@ -55,7 +56,7 @@ def end(
     _check_ready(node)
     if command.is_oneway:
         node.transactions.end(header, now, nobody, wanted=False)
-        return HELD
+        return Reply()
     node.transactions.end(header, now, lambda reply: session.answer(command, reply), wanted=True)
     return HELD
 
@@ -65,10 +66,15 @@ def end_together(node: BrokerContext, ends: StagedEnds, now: int) -> None:
 
     None of them is answered.
     """
-    with suppress(Refused):
+    code = ResponseCode.SUCCESS
+    try:
         _check_serves(node, now)
         _check_ready(node)
         node.transactions.end_together(ends, now)
+    except Refused as error:
+        code = ResponseCode(error.code)
+    times = node.request_times
+    times.count(RequestCode.END_TRANSACTION, code, now, len(ends.ends), is_oneway=True)
 
 
 def _check_serves(node: BrokerContext, now: int) -> None:

@@ -88,10 +88,16 @@ class RequestTimes:
             self.creations.get(kind).observe(took_ms)
 
     def count(
-        self, code: int, answer_code: int, arrived_ms: int, times: int = 1, was_held: bool = False
+        self,
+        code: int,
+        answer_code: int,
+        arrived_ms: int,
+        times: int = 1,
+        was_held: bool = False,
+        is_oneway: bool = False,
     ) -> None:
         """Count `times` answers to requests that arrived together, at monotonic `arrived_ms`."""
-        key = code, answer_code, was_held, False
+        key = code, answer_code, was_held, is_oneway
         histogram = self._table.get(key) or self._add(key)
         histogram.observe(self._now_ms() - arrived_ms, times)
 
