@@ -26,7 +26,11 @@ async def test_a_follower_of_a_damaged_master_backs_off(
         await until(lambda: caplog.text.count("link to the master closed") >= 5)
         await until(lambda: follower.end == whole)
         assert len(follower.troubles) == 1
-        assert sum(r.levelno >= logging.WARNING for r in caplog.records) == 2  # the cut, its cause
+        serious = [r for r in caplog.records if r.levelno >= logging.WARNING]
+        # The master may have found its damage by now, when it computed the block's checksum.
+        ours = [r for r in serious if r.name != "epochmq.store.damaged_ranges"]
+        assert len(ours) == 2  # the cut, its cause
+        assert len(serious) <= 3
     finally:
         await follower.stop()
         await master.stop()

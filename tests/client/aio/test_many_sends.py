@@ -61,7 +61,7 @@ async def test_20000_may_be_under_way_and_no_more_are_than_are_answered(topic: s
 
 async def test_many_large_ones_wait_for_their_turn(topic: str) -> None:
     """A busy broker answers 8 MiB within the timeout; of 32 MiB the last sends timed out."""
-    producer = Producer("127.0.0.1:1", "p")
+    producer = Producer("127.0.0.1:1", "p", compress_over_bytes=8 << 20)
     started, go_on = 0, asyncio.Event()
 
     async def send(*arguments: object) -> None:
