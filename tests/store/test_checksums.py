@@ -12,7 +12,8 @@ from epochmq.base.ports import File
 from epochmq.model.record import HEAD, encode
 from epochmq.store import checksums
 from epochmq.store.checksums import FOLDER, BlockVerdict
-from epochmq.store.file_records import Bad, FileRecords
+from epochmq.store.damaged_ranges import DamagedRange
+from epochmq.store.file_records import FileRecords
 from epochmq.store.store import Store
 from epochmq.store.written_blocks import BLOCK_BYTES
 
@@ -193,7 +194,7 @@ def test_a_body_full_of_records_is_not_damaged(monkeypatch: pytest.MonkeyPatch) 
     seen: list[int] = []
     look = FileRecords.bad
 
-    def watched(self: FileRecords, low: int, high: int, lead: int = 0) -> list[Bad]:
+    def watched(self: FileRecords, low: int, high: int, lead: int = 0) -> list[DamagedRange]:
         found = look(self, low, high, lead) if lead else look(self, low, high)
         seen.append(len(found))
         return found

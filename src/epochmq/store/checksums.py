@@ -24,8 +24,9 @@ from epochmq.base.ports import Buffer, Disk, File
 from epochmq.model.crc import crc32
 from epochmq.store.chores import Step
 from epochmq.store.commit_log import CommitLog
+from epochmq.store.damaged_ranges import DamagedRange
 from epochmq.store.draft import file_name
-from epochmq.store.file_records import Bad, FileRecords
+from epochmq.store.file_records import FileRecords
 from epochmq.store.segment import Segment
 from epochmq.store.written_blocks import BLOCK_BYTES
 
@@ -93,7 +94,7 @@ class Computed:
 
     blocks: list[tuple[Block, int]] = field(default_factory=list)
     """Blocks, and how many bytes of each were read; the entry of a damaged block covers fewer."""
-    bad: list[Bad] = field(default_factory=list)
+    bad: list[DamagedRange] = field(default_factory=list)
     """The damaged ranges found."""
 
 
@@ -250,14 +251,14 @@ class BlockChecksums:
             at = min(blocks[-1].stop, end)
         return steps, found
 
-    def cover(self, limit: int) -> list[Bad]:
+    def cover(self, limit: int) -> list[DamagedRange]:
         """Compute and write all entries below `limit` now (clean stop, tools).
 
         Returns the damaged ranges found.
         """
         while self.record_written(limit):
             pass
-        bad: list[Bad] = []
+        bad: list[DamagedRange] = []
         while True:
             before = self.covered
             steps, found = self.steps(limit, partial=True)
@@ -272,7 +273,7 @@ class BlockChecksums:
         """Number to pass to `record`, together with results of steps created now."""
         return self._generation
 
-    def record(self, found: Computed, generation: int) -> list[Bad]:
+    def record(self, found: Computed, generation: int) -> list[DamagedRange]:
         """Write the entries that steps have computed, unless the log was cut meanwhile.
 
         Returns the damaged ranges that the steps found.
@@ -531,7 +532,8 @@ class _Computation:
                 data = self._read(block.start, stop - block.start)
                 if block.verify(data) is BlockVerdict.WRONG:
                     reason = "the bytes do not agree with their checksum"
-                    self._found.bad.append((block.start, block.start + block.covered, reason))
+                    end = block.start + block.covered
+                    self._found.bad.append(DamagedRange(block.start, end, reason))
                 elif not any(low < stop and block.start < high for low, high, _ in bad):
                     block.covered, block.crc = len(data), crc32(data)
                 self._found.blocks.append((block, len(data)))
@@ -539,7 +541,7 @@ class _Computation:
             # Retention may have closed the file; nothing is lost but the checksums.
             _log.info("no checksums for %s: %s", self._segment.path, error)
 
-    def _bad(self) -> list[Bad]:
+    def _bad(self) -> list[DamagedRange]:
         """Return the damaged records that have bytes in the blocks.
 
         What a search with a short lead finds is looked at again with the whole lead.

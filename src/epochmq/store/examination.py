@@ -9,8 +9,8 @@ from epochmq.base.errors import EnvironmentFault
 from epochmq.model.log_blocks import digest
 from epochmq.store.checksums import Block, BlockChecksums, BlockVerdict
 from epochmq.store.commit_log import CommitLog
-from epochmq.store.damaged_ranges import DamageTable
-from epochmq.store.file_records import Bad, FileRecords
+from epochmq.store.damaged_ranges import DamagedRange, DamageTable
+from epochmq.store.file_records import FileRecords
 from epochmq.store.segment import Segment
 
 
@@ -32,7 +32,7 @@ class Examination:
         self._log_end = min(log.committed, segment.end)
         self._block: Block = checksums.block_at(start)
         self._generation = checksums.generation
-        self._bad: list[Bad] = []
+        self._bad: list[DamagedRange] = []
         self._error = ""
         self._start, self._end = start, end
         self.digest = ""
@@ -45,7 +45,7 @@ class Examination:
             data = segment.file.read(block.start - segment.start, block.stop - block.start)
             if block.verify(data) is BlockVerdict.WRONG:
                 reason = "the bytes do not agree with their checksum"
-                self._bad.append((block.start, block.start + block.covered, reason))
+                self._bad.append(DamagedRange(block.start, block.start + block.covered, reason))
             elif block.start + block.covered < self._end:
                 records = FileRecords(self._read, segment.start, segment.end, self._log_end)
                 self._bad += records.bad(self._start, self._end)

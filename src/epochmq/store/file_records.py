@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from epochmq.base import limits
 from epochmq.model.record import BLANK, MAGIC_BLANK, OFFSET_AT, offset_at
+from epochmq.store.damaged_ranges import DamagedRange
 from epochmq.store.scan import ScanEnd, walk
 from epochmq.store.written_blocks import BLOCK_BYTES
 
@@ -21,9 +22,6 @@ MAGIC_FRONT = b"\xda\xa3\x20"
 WINDOW_BYTES = 1 << 20
 """Bytes that are read at once to check many records."""
 
-Bad = tuple[int, int, str]
-"""(start, end, reason) of bytes that are not a sound record."""
-
 
 class FileRecords:
     """The records of one log file `[start, end)`, written up to `log_end`."""
@@ -36,14 +34,14 @@ class FileRecords:
         self._end = end
         self._log_end = log_end
 
-    def bad(self, low: int, high: int, lead: int = RECORD_BYTES_MAX) -> list[Bad]:
+    def bad(self, low: int, high: int, lead: int = RECORD_BYTES_MAX) -> list[DamagedRange]:
         """Return the ranges in `[low, high)` that are not part of a sound record, as far as
         known.
 
         The search for a record's begin starts `lead` bytes before `low`. With fewer bytes than a
         record may have, it costs less, but bytes of a body may be mistaken for a damaged record.
         """
-        found: list[Bad] = []
+        found: list[DamagedRange] = []
         first = max(self._start, low - lead)
         at = first if first == self._start else self._next_sound(first, high, high)
         while (at := self._behind_sound(at, high)) < high:
@@ -53,7 +51,7 @@ class FileRecords:
                 if not size or self._look(after)[1]:
                     after = self._next_sound(at + 1, at + 1 + 2 * RECORD_BYTES_MAX, high)
                 if after > low:
-                    found.append((at, after, reason))
+                    found.append(DamagedRange(at, after, reason))
             at = after
         return found
 

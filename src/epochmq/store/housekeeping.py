@@ -10,8 +10,7 @@ from epochmq.base.errors import DiskFailed, DiskFull, EnvironmentFault
 from epochmq.store.append import Appender
 from epochmq.store.chores import Chores, Step
 from epochmq.store.consume_queue import ConsumeQueue
-from epochmq.store.damaged_ranges import DamageTable
-from epochmq.store.file_records import Bad
+from epochmq.store.damaged_ranges import DamagedRange, DamageTable
 from epochmq.store.flush import Flusher
 from epochmq.store.held_keys import HELD_KEYS_MAX, ready_rows, waiting_keys
 from epochmq.store.next_file import NextFile
@@ -236,7 +235,7 @@ class Housekeeping:
 
             self._chores.add("checksums", steps + checksums.sync_steps(), done)
 
-    def _report(self, bad: list[Bad]) -> None:
+    def _report(self, bad: list[DamagedRange]) -> None:
         for start, end, reason in bad:
             self._damage.report(start, end, reason)
 
