@@ -1,11 +1,13 @@
 """One turn's sends: the golden record, the answer, and drafts when they are given back."""
 
 import ctypes
+from struct import unpack_from
 
 import pytest
 from tests.native.fuzz import HOST
 
 from epochmq.model.record import decode_all
+from epochmq.model.tags import java_hash
 from epochmq.native import library
 from epochmq.store.native_send import MESSAGES_MAX, SendRun, SendTexts
 from epochmq.wire.frame import PREFIX
@@ -160,3 +162,33 @@ def test_which_headers_are_ordinary(old: str, new: str, taken: bool) -> None:
     assert envelope is not None or not taken
     if taken:
         assert run.unpack()[0].opaque == 5
+
+
+@pytest.mark.parametrize("at", range(18))
+def test_each_byte_at_each_place_of_a_text(at: int) -> None:
+    # The native code reads eight bytes at a time.
+    run = opened()
+    for byte in range(256):
+        value = b"p" * at + bytes((byte,)) + b"p" * (17 - at)
+        header = HEADER.replace(b'"a":"P"', b'"a":"' + value + b'"')
+        taken = take(run, frame(header)) > 0
+        assert taken == (0x20 <= byte < 0x80 and byte not in b'"\\'), byte
+    header = HEADER.replace(b'"a":"P"', f'"a":"{"p" * at}\u00e9\u4e00{"p" * (17 - at)}"'.encode())
+    assert take(run, frame(header)) > 0
+    assert take(run, frame(header.replace("\u4e00".encode(), b"\xe4\xb8"))) == 0
+
+
+@pytest.mark.parametrize("size", range(1, 18))
+@pytest.mark.parametrize("wide", ["", "\u00e9", "\u4e00", "\U0001f600"])
+def test_the_tags_code_is_javas_hash_at_each_length(size: int, wide: str) -> None:
+    run = opened()
+    for at in range(size + 1):
+        tags = "abcdefghijklmnopq"[:at] + wide + "zyxwvutsrqponmlkj"[: size - at]
+        properties = f"UNIQ_KEY\\u0001K1\\u0002TAGS\\u0001{tags}"
+        header = HEADER.replace(rb"UNIQ_KEY\u0001K1\u0002KEYS\u0001k1", properties.encode())
+        assert take(run, frame(header)) > 0
+        assert run.places() == [("T1", 3)]
+        assert run.finish(0, 1, [(0, -1)])
+        (code,) = unpack_from(">q", run.units, 12)
+        assert code == java_hash(tags)
+        run.clear()

@@ -59,6 +59,11 @@ uint32_t hash_utf8(uint32_t hash, span text)
 {
     const uint8_t *at = text.at, *end = text.at + text.size;
     while (at < end) {
+        if (end - at >= 4 && !((at[0] | at[1] | at[2] | at[3]) & 0x80)) {
+            hash = 923521 * hash + (29791u * at[0] + 961u * at[1] + 31u * at[2] + at[3]);
+            at += 4;
+            continue;
+        }
         if (*at < 0x80) {
             hash = 31 * hash + *at++;
             continue;
