@@ -11,6 +11,7 @@ from contextlib import nullcontext
 import pytest
 from tests.observe.test_families import samples_of
 
+from epochmq.observe import metrics_server
 from epochmq.observe.families import GAUGE, Family
 from epochmq.observe.metrics_server import STEP_MS, Scrapes, serve_metrics
 from epochmq.runtime.health_server import Health
@@ -80,8 +81,22 @@ async def test_scrapes_at_the_same_time_share_one_answer() -> None:
     first, second = await asyncio.gather(scrapes.write(), scrapes.write())
     assert first == second
     assert metrics.scrapes == 1
+    first.clear()
+    assert second, "each reader empties a list of its own"
     await scrapes.write()
     assert metrics.scrapes == 2
+
+
+@pytest.mark.parametrize("rows", [1, 700, 5_000])
+async def test_a_long_text_has_parts_of_one_size(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_server, "PART_BYTES", 1_000)
+    parts = await Scrapes(Many(rows=rows), {}, 10_000).write()
+    assert all(len(part) == 1_000 for part in parts[:-1])
+    assert 0 < len(parts[-1]) <= 1_000
+    found = samples_of(b"".join(parts))
+    assert sum(name == "a" for name, _ in found) == rows
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -189,8 +190,8 @@ def test_other_work_runs_between_the_pieces_of_a_page() -> None:
     """A peer that reads fast does not get a page of megabytes in one turn of the event loop."""
     count, turns = 3_000, 0
 
-    async def write() -> list[bytes]:
-        return [b"x" * 100] * count
+    async def write() -> list[memoryview]:
+        return [memoryview(b"x" * 100)] * count
 
     async def turn() -> None:
         nonlocal turns
@@ -215,12 +216,49 @@ def test_other_work_runs_between_the_pieces_of_a_page() -> None:
     asyncio.run(test())
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+def test_each_piece_of_a_page_is_freed_once_it_was_sent(method: str, encoding: str) -> None:
+    pages: list[list[memoryview]] = []
+    left: list[int] = []
+
+    class Piece(bytearray):
+        """Says how many pieces are left when it is freed."""
+
+        def __del__(self) -> None:
+            left.append(len(pages[0]))
+
+    async def write() -> list[memoryview]:
+        pages.append([memoryview(Piece(b"%d" % n * 50)) for n in range(10)])
+        return pages[0]
+
+    async def test() -> None:
+        server = HealthServer({}, {"/page": Page("text/plain", write)})
+        port = server.start("127.0.0.1", 0, origin="healthListenPort")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = f"{method} /page HTTP/1.1\r\nHost: b\r\nAccept-Encoding: {encoding}"
+        writer.write(f"{head}\r\nConnection: close\r\n\r\n".encode())
+        try:
+            status, body = parts(await reader.read())
+            body = gzip.decompress(body) if encoding == "gzip" and body else body
+            text = b"".join(b"%d" % n * 50 for n in range(10))
+            assert (status, body) == (200, text if method == "GET" else b"")
+        finally:
+            writer.close()
+            server.stop()
+
+    asyncio.run(test())
+    assert sorted(left, reverse=True) == left
+    assert len(left) == 10
+    assert left.count(0) <= 2
+
+
 def test_a_peer_that_does_not_read_a_page_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would keep the page in memory."""
     monkeypatch.setattr(health_server, "IDLE_S", 0.2)
 
-    async def write() -> list[bytes]:
-        return [b"x" * 65_536] * 1_000
+    async def write() -> list[memoryview]:
+        return [memoryview(b"x" * 65_536)] * 1_000
 
     async def test() -> None:
         server = HealthServer({}, {"/page": Page("text/plain", write)})
@@ -246,9 +284,9 @@ def test_a_peer_that_does_not_read_a_page_is_cut(monkeypatch: pytest.MonkeyPatch
 def test_what_follows_the_request_for_a_page(more: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """The page is answered; bytes behind it that are no request end the connection."""
 
-    async def write() -> list[bytes]:
+    async def write() -> list[memoryview]:
         await asyncio.sleep(0)
-        return [b"page"]
+        return [memoryview(b"page")]
 
     async def test() -> None:
         server = HealthServer({}, {"/page": Page("text/plain", write)})
@@ -272,9 +310,9 @@ def test_a_peer_cannot_fill_memory_while_its_page_is_made() -> None:
     async def test() -> None:
         done = asyncio.Event()
 
-        async def write() -> list[bytes]:
+        async def write() -> list[memoryview]:
             await done.wait()
-            return [b"page"]
+            return [memoryview(b"page")]
 
         server = HealthServer({}, {"/page": Page("text/plain", write)})
         port = server.start("127.0.0.1", 0, origin="healthListenPort")

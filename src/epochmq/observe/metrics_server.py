@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault, UsageError
+from epochmq.native.memory import NativeMemory
 from epochmq.observe.families import CONTENT_TYPE_LATEST, Family, write_families
 from epochmq.observe.process_metrics import process_families
 from epochmq.runtime.health_server import Checks, HealthServer, Page
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 
 STEP_MS = 0.1
 """A scrape lets other work run after this time."""
+PART_BYTES = 64 * 1024
+"""The text is kept in parts of this size, each of which is sent in one step."""
 _ORIGIN = "metricsPromExporterPort"
 
 
@@ -41,23 +44,26 @@ class Scrapes:
         self._metrics = metrics
         self._labels = labels
         self._limit = limit
-        self._running: asyncio.Task[list[bytes]] | None = None
+        self._running: asyncio.Task[list[memoryview]] | None = None
 
-    async def write(self) -> list[bytes]:
-        """Return the text of all metrics, in pieces."""
+    async def write(self) -> list[memoryview]:
+        """Return the text of all metrics, in parts of at most `PART_BYTES`.
+
+        The list is the caller's own, so that the last reader of a part frees it.
+        """
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._write())
             self._running.add_done_callback(self._done)
-        return await asyncio.shield(self._running)
+        return list(await asyncio.shield(self._running))
 
-    def _done(self, task: asyncio.Task[list[bytes]]) -> None:
+    def _done(self, task: asyncio.Task[list[memoryview]]) -> None:
         self._running = None
 
-    async def _write(self) -> list[bytes]:
+    async def _write(self) -> list[memoryview]:
         with _no_collection():
-            return await self._pieces()
+            return await self._parts()
 
-    async def _pieces(self) -> list[bytes]:
+    async def _parts(self) -> list[memoryview]:
         labels = {**self._labels, **self._metrics.common_labels()}
         families: list[Family] = []
         turn = _Turn()
@@ -68,11 +74,41 @@ class Scrapes:
                 families.append(family)
             await turn.rest()
         families += process_families()
-        pieces = []
+        text = _Text()
         for piece in write_families(families, labels, self._limit):
-            pieces.append(piece)
+            text.add(piece)
             await turn.rest()
-        return pieces
+        return text.parts()
+
+
+class _Text:
+    """A long text in mapped parts: the system gets each one back when its last reader is done.
+
+    The C library would return the whole text in one step that takes milliseconds, because the first
+    part is freed first and the last one is at the heap's end.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[memoryview] = []
+        self._left = memoryview(b"")
+        """What the last part still has room for."""
+
+    def add(self, piece: bytes) -> None:
+        view = memoryview(piece)
+        while view:
+            if not self._left:
+                self._left = NativeMemory(PART_BYTES).view
+                self._parts.append(self._left)
+            size = min(len(view), len(self._left))
+            self._left[:size] = view[:size]
+            self._left, view = self._left[size:], view[size:]
+
+    def parts(self) -> list[memoryview]:
+        """Return the parts; nothing may be added any more."""
+        if self._parts:
+            last = self._parts[-1]
+            self._parts[-1] = last[: len(last) - len(self._left)]
+        return self._parts
 
 
 @contextmanager

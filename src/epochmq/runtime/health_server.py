@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -46,10 +46,14 @@ Checks = Mapping[str, Callable[[], Health]]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A text that takes some time to make: `write` returns its pieces for each request."""
+    """A text that takes some time to make.
+
+    `write` returns its pieces for each request, in a list that the server empties: many pieces
+    are not freed in one step.
+    """
 
     content_type: str
-    write: Callable[[], Awaitable[Sequence[bytes]]]
+    write: Callable[[], Awaitable[list[memoryview]]]
 
 
 class HealthServer:
@@ -213,15 +217,21 @@ class HealthConnection(asyncio.Protocol):
             self._read()
 
     async def _send_page(
-        self, content_type: bytes, pieces: Sequence[bytes], *more: tuple[bytes, bytes]
+        self, content_type: bytes, pieces: list[memoryview], *more: tuple[bytes, bytes]
     ) -> None:
         """Write a page piece by piece, no faster than the peer reads; other work runs between two
-        pieces.
+        pieces. Each piece is removed from `pieces`.
         """
         self._transport.write(self._head(200, content_type, sum(map(len, pieces)), *more))
         is_wanted = self._request is not None and self._request.method != b"HEAD"
-        for piece in pieces if is_wanted else ():
-            self._transport.write(self._http.send(h11.Data(data=piece)) or b"")
+        pieces.reverse()
+        while pieces:
+            piece = pieces.pop()
+            if is_wanted:
+                # The piece itself; `send` would copy it.
+                event = h11.Data(data=cast(bytes, piece))
+                for data in self._http.send_with_data_passthrough(event) or ():
+                    self._transport.write(data)
             await self._writable.wait()
             await asyncio.sleep(0)  # `wait` does not, as long as the peer reads fast enough
         self._transport.write(self._http.send(h11.EndOfMessage()) or b"")
@@ -258,7 +268,15 @@ class HealthConnection(asyncio.Protocol):
         self._transport.close()
 
 
-def _packed(pieces: Sequence[bytes]) -> bytes:
-    """Compress piece by piece, so that the interpreter's lock is free most of the time."""
+def _packed(pieces: list[memoryview]) -> memoryview:
+    """Compress piece by piece, so that the interpreter's lock is free most of the time.
+
+    Each piece is removed from `pieces`.
+    """
     packer = zlib.compressobj(1, wbits=_GZIP)
-    return b"".join([*map(packer.compress, pieces), packer.flush()])
+    packed = []
+    pieces.reverse()
+    while pieces:
+        packed.append(packer.compress(pieces.pop()))
+    packed.append(packer.flush())
+    return memoryview(b"".join(packed))
