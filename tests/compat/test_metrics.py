@@ -30,6 +30,8 @@ JAVAS_ONLY = {"otel_scope_name", "otel_scope_version", "otel_scope_schema_url"}
 OPERATING = Path(__file__).parents[2] / "docs" / "OPERATING.md"
 STORE = {"storage_type", "storage_medium"}
 STORED = "rocketmq_messages_in_total"
+TYPED = "measured-by-type"
+OF_TYPES = {"normal": {}, "delay": {"__STARTDELIVERTIME": "1700000000000"}}
 LATER = {"rocketmq_consumer_lag_messages", STORED}
 
 Labels = frozenset[tuple[str, str]]
@@ -52,10 +54,14 @@ def scrape(port: int) -> tuple[dict[str, str], Samples]:
 async def traffic(cluster: Cluster) -> None:
     async with Admin(cluster.namesrv_addr) as admin:
         await admin.create_topic(TopicConfig(TOPIC, 1, 1))
+        await admin.create_topic(TopicConfig(TYPED, 1, 1))
         await admin.put_group(cluster.broker_addr, SubscriptionGroupConfig(GROUP))
     async with Producer(cluster.namesrv_addr) as producer:
         for _ in range(SENT):
             await producer.send(Message(TOPIC, b"x" * 100, tags="A"))
+        for properties in OF_TYPES.values():
+            await producer.send(Message(TYPED, b"x", properties=properties))
+        await producer.send_ordered(Message(TYPED, b"x"), "k")
     async with PullConsumer(cluster.namesrv_addr, GROUP) as consumer:
         queue = MessageQueue(TOPIC, cluster.broker_name, 0)
         result = await consumer.pull(queue, 0, count=PULLED)
@@ -87,12 +93,12 @@ class Measured:
 
         wait_until(is_complete, 60, "a scrape with the topic")
 
-    def of_topic(self, name: str) -> dict[Labels, float]:
-        """Return the samples of a metric that are about the topic of the test."""
+    def of_topic(self, name: str, topic: str = TOPIC) -> dict[Labels, float]:
+        """Return the samples of a metric that are about a topic of the test."""
         return {
             labels: value
             for (each, labels), value in self.samples.items()
-            if each == name and ("topic", TOPIC) in labels
+            if each == name and ("topic", topic) in labels
         }
 
 
@@ -119,6 +125,16 @@ def test_counts_of_the_topic_are_the_same(brokers: tuple[Measured, Measured], na
     print(name, ours.of_topic(name), java.of_topic(name))
     assert ours.of_topic(name) == java.of_topic(name)
     assert ours.of_topic(name)
+
+
+def test_messages_have_the_types_that_their_senders_asked_for(
+    brokers: tuple[Measured, Measured],
+) -> None:
+    ours, java = brokers
+    found = ours.of_topic(STORED, TYPED)
+    assert found == java.of_topic(STORED, TYPED)
+    types = {dict(labels)["message_type"]: count for labels, count in found.items()}
+    assert types == {"normal": 1, "delay": 1, "fifo": 1}
 
 
 @pytest.mark.parametrize("name", ["rocketmq_throughput_in_total", "rocketmq_throughput_out_total"])

@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import pytest
 from tests.broker.broker_harness import BrokerHarness, send
+from tests.broker.delay.timers import TimerBroker
 from tests.observe.test_families import samples_of
 
 from epochmq.broker.serving.roles import Role
+from epochmq.broker.state.broker_stats import MESSAGE_TYPES
+from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.observe.broker_metrics import BrokerMetrics
 from epochmq.observe.families import write_families
 from epochmq.wire.bodies.controller_bodies import HAConnectionInfo, HARuntimeInfo
@@ -102,12 +106,38 @@ def test_deleted_topics_and_groups_have_no_samples() -> None:
     assert f'consumer_group="{GROUP}"' not in text
 
 
-def test_types_of_topics() -> None:
-    harness = BrokerHarness()
-    harness.topic("T", 1, attributes={"message.type": "FIFO"})
-    harness.client().ask(send(b"x"))
-    labels = {"topic": "T", "message_type": "fifo", "is_system": "false"}
-    assert Scraped(harness).value("rocketmq_messages_in_total", **labels) == 1
+@pytest.mark.parametrize(
+    ("properties", "message_type"),
+    [
+        ("", "normal"),
+        ("TAGS\x01A\x02__OTHER\x01x", "normal"),
+        ("TRAN_MSG\x01false", "normal"),
+        ("__SHARDINGKEY\x01", "normal"),
+        ("__SHARDINGKEY\x01k", "fifo"),
+        ("DELAY\x013", "delay"),
+        ("DELAY\x010", "delay"),
+        ("TIMER_DELAY_SEC\x0160", "delay"),
+        ("TIMER_DELAY_MS\x0160000", "delay"),
+        ("TIMER_DELIVER_MS\x011700000000000", "delay"),
+        ("__STARTDELIVERTIME\x011700000000000", "delay"),
+        ("DELAY\x013\x02__SHARDINGKEY\x01k", "fifo"),
+        ("TRAN_MSG\x01true\x02PGROUP\x01P\x02__SHARDINGKEY\x01k", "transaction"),
+    ],
+)
+def test_the_type_is_what_the_sender_asked_for(properties: str, message_type: str) -> None:
+    harness = TimerBroker()
+    harness.topic("T", 1, attributes={"message.type": "MIXED"})
+    flag = TX_PREPARED if "TRAN_MSG\x01true" in properties else 0
+    text = f"UNIQ_KEY\x01K\x02{properties}"
+    assert harness.client().ask(send(b"x", properties=text, sysFlag=flag)).code == 0
+    found = Scraped(harness)
+    for each in MESSAGE_TYPES:
+        labels = {"topic": "T", "message_type": each, "is_system": "false"}
+        expected = 1 if each == message_type else None
+        assert found.value("rocketmq_messages_in_total", **labels) == expected
+        size = found.value("rocketmq_message_size_sum", **labels)
+        assert size == found.value("rocketmq_throughput_in_total", **labels)
+        assert (size is None) == (expected is None)
 
 
 def test_role_and_store() -> None:

@@ -44,6 +44,10 @@ typedef struct {
 /* Why a message needs more work than an ordinary one; several may be true. */
 enum { RARE_DELAY = 1, RARE_TRANSACTIONAL = 2, RARE_TIMED = 4, RARE_OTHERWISE = 8 };
 
+/* The type of a message in the metrics, by what its sender asked for: RocketMQ's order. Mirrored by
+ * broker/produce/send_properties.py. */
+enum { TYPE_NORMAL, TYPE_FIFO, TYPE_DELAY, TYPE_TRANSACTION, MESSAGE_TYPES };
+
 /* What the broker needs to know of a properties text; spans of size 0: none. */
 typedef struct {
     span uniq_key;
@@ -58,6 +62,8 @@ typedef struct {
     span sink_part;
     span sink_seq;
     int ours; /* a property that only brokers give: of messages that were put aside before */
+    int sharded; /* __SHARDINGKEY */
+    int later;   /* __STARTDELIVERTIME, which only RocketMQ's metrics know */
     int rolled;  /* TIMER_ROLL_TIMES */
     int cancels; /* TIMER_DEL_UNIQKEY */
 } properties;
@@ -105,6 +111,7 @@ uint32_t crc_of(const uint8_t *at, size_t size); /* masked with 0x7FFFFFFF, as r
 int utf8_is_sound(const uint8_t *at, int64_t size);
 uint32_t hash_utf8(uint32_t hash, span text);
 int read_properties(span text, properties *found);
+int message_type(const properties *found);
 int64_t digits_of(span text, int64_t most);
 int64_t hash_keys(const properties *found, span other_key, uint32_t prefix, int64_t offset,
                   int64_t wall, index_key *keys, int64_t room);

@@ -177,6 +177,10 @@ static void read_pair(span name, span value, properties *found)
     case '_':
         if (name.size > 6 && !memcmp(name.at, "__SINK", 6))
             read_sink(name, value, found);
+        else if (is(name, "__SHARDINGKEY"))
+            found->sharded = 1;
+        else if (is(name, "__STARTDELIVERTIME"))
+            found->later = 1;
         else
             read_rare(name, value, found);
         break;
@@ -218,6 +222,16 @@ int read_properties(span text, properties *found)
         at = stop + 1;
     }
     return 1;
+}
+
+/* The type of a message with these properties. */
+int message_type(const properties *found)
+{
+    if (is_true(found->transactional))
+        return TYPE_TRANSACTION;
+    if (found->sharded)
+        return TYPE_FIFO;
+    return found->later || found->rare & (RARE_DELAY | RARE_TIMED) ? TYPE_DELAY : TYPE_NORMAL;
 }
 
 /* The index keys of a message: its UNIQ_KEY (else `other_key`), then the words of KEYS between blanks.

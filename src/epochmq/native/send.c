@@ -165,7 +165,9 @@ static int stage(send_turn *d, const request *r, span body, const uint8_t *born_
     const int64_t sent_bytes = RECORD_HEAD + body.size + 1 + l->name[0] + 2 + plain_size;
     sent->sent++;
     sent->sent_bytes += sent_bytes;
-    d->sizes[(l - d->send_topics) * SIZE_CLASSES + size_class(sent_bytes)]++;
+    int64_t *sizes = d->sizes + ((l - d->send_topics) * MESSAGE_TYPES + message_type(&found)) * SIZE_FIELDS;
+    sizes[size_class(sent_bytes)]++;
+    sizes[SIZE_CLASSES] += sent_bytes;
     touch(d, s->slot)->count++;
     d->out_size += size;
     return 1;

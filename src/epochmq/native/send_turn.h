@@ -16,8 +16,9 @@ enum { HALF = 0, LEVELS = 1, TIMED = 2, SPECIALS = 3, ENDS = 3 };
 /* What is added behind the properties of such a message has at most this much. */
 enum { MORE_MAX = 512 };
 
-/* Classes of the sizes of messages. Mirrored by store/native_send.py. */
-enum { SIZE_CLASSES = 7 };
+/* Classes of the sizes of messages; how many were sent of each class, and the bytes of their records.
+ * Mirrored by store/native_send.py. */
+enum { SIZE_CLASSES = 7, SIZE_FIELDS = SIZE_CLASSES + 1 };
 
 /* A topic that may be sent to, or a broker's own; its queues are the slots from `slot` on. */
 typedef struct {
@@ -70,7 +71,7 @@ typedef struct {
     slot *slots;
     int64_t slots_max;
     int32_t *touched; /* slots of this turn, as many as there are slots */
-    int64_t *sizes;   /* SIZE_CLASSES for each of SEND_TOPICS: messages sent to it, by size */
+    int64_t *sizes;   /* SIZE_FIELDS for each of MESSAGE_TYPES of each of SEND_TOPICS */
     uint8_t *units;   /* one for each single */
     uint8_t *answers;
     int64_t answers_max;

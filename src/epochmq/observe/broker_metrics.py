@@ -1,10 +1,10 @@
 """Metrics of a broker: RocketMQ 5's names, labels and units, and EpochMQ's own (`epochmq_`).
 
-The counters are those of the broker's statistics; nothing is added to the way of a message. Gauges
-are read at the scrape. What RocketMQ measures and EpochMQ does not is in docs/OPERATING.md.
+The counters are those of the broker's statistics. Gauges are read at the scrape. What RocketMQ
+measures and EpochMQ does not is in docs/OPERATING.md.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from epochmq.base.histogram import Histogram
@@ -19,7 +19,6 @@ from epochmq.observe.request_metrics import request_families
 from epochmq.store.log_end import kept_bytes
 from epochmq.wire.bodies.controller_bodies import HAConnectionInfo
 
-_TOPIC_TYPE = "message.type"
 _TOPIC_LABELS = ("topic", "message_type", "is_system")
 _OUT_LABELS = ("topic", "consumer_group", "is_system")
 _LAG_LABELS = ("consumer_group", "topic", "is_retry", "is_system")
@@ -84,13 +83,14 @@ class BrokerMetrics:
 
     def _messages(self) -> Iterator[Family]:
         stats = self._node.stats
+        sizes = stats.message_sizes.items()
         yield Family(
             "rocketmq_messages_in", COUNTER, "Messages stored.", _TOPIC_LABELS,
-            self._by_topic(stats.items(counted.TOPIC_PUT_NUMS)),
+            ((labels, sum(each.counts)) for labels, each in _by_type(sizes)),
         )  # fmt: skip
         yield Family(
             "rocketmq_throughput_in", COUNTER, "Bytes of messages stored.", _TOPIC_LABELS,
-            self._by_topic(stats.items(counted.TOPIC_PUT_SIZE)),
+            ((labels, each.total) for labels, each in _by_type(sizes)),
         )  # fmt: skip
         yield Family(
             "rocketmq_messages_out", COUNTER, "Messages delivered.", _OUT_LABELS,
@@ -107,7 +107,7 @@ class BrokerMetrics:
         )  # fmt: skip
         yield Family(
             "rocketmq_message_size", HISTOGRAM, "Bytes of the records of messages stored.",
-            _TOPIC_LABELS, self._by_topic(stats.message_sizes.items()),
+            _TOPIC_LABELS, _by_type(sizes),
         )  # fmt: skip
         yield from self._transactions()
         yield Family(
@@ -146,17 +146,6 @@ class BrokerMetrics:
             "epochmq_transactions_ended", COUNTER, "Transactions that were ended.", ("result",),
             [((name,), transactions[name]) for name in _TRANSACTION_RESULTS],
         )  # fmt: skip
-
-    def _by_topic(
-        self, items: Iterable[tuple[str, counted.StatsItem | Histogram]]
-    ) -> Iterator[Row]:
-        topics = self._node.topics
-        for topic, item in items:
-            if not topic.startswith((RETRY, DLQ)):
-                config = topics.get(topic)
-                kind = "normal" if config is None else config.attributes.get(_TOPIC_TYPE, "normal")
-                value = item if isinstance(item, Histogram) else item.value
-                yield (topic, kind.lower(), _truth(is_system_topic(topic))), value
 
     # Broker and store ------------------------------------------------------------------------
 
@@ -402,6 +391,15 @@ def _lag_families(lags: _Lags) -> Iterator[Family]:
     ):
         name = f"rocketmq_consumer_{name}"
         yield Family(name, GAUGE, help_text, _LAG_LABELS, drained(rows))
+
+
+def _by_type(
+    sizes: Iterable[tuple[tuple[str, str], Histogram]],
+) -> Iterator[tuple[Sequence[str], Histogram]]:
+    """Return the sizes of messages with the values of `_TOPIC_LABELS`."""
+    for (topic, message_type), histogram in sizes:
+        if not topic.startswith((RETRY, DLQ)):
+            yield (topic, message_type, _truth(is_system_topic(topic))), histogram
 
 
 def _by_group(items: Iterable[tuple[str, counted.StatsItem]]) -> Iterator[Row]:

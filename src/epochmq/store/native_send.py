@@ -104,7 +104,21 @@ class ReturnedMessage(msgspec.Struct, gc=False):
     """Queue id for the answer; the draft may have to wait in another queue."""
 
 
-_NO_SIZES = memoryview(bytes(8 * SIZE_CLASSES)).cast("q")
+class SentSizes(NamedTuple):
+    """The messages of one type that were sent to one topic, by the classes of their sizes."""
+
+    topic: str
+    message_type: int
+    """0 to `MESSAGE_TYPES` - 1, as in `native.h`."""
+    counts: list[int]
+    """Number of messages of each class."""
+    bytes: int
+    """Bytes of their records."""
+
+
+MESSAGE_TYPES = 4
+_SIZE_FIELDS = SIZE_CLASSES + 1
+_NO_SIZES = memoryview(bytes(8 * _SIZE_FIELDS)).cast("q")
 
 MIRRORED = {
     "slot": 8 * _SLOT_FIELDS,
@@ -136,7 +150,7 @@ class SendRun:
                 ("answers", ANSWERS_BYTES_MAX),
                 ("slots", 8 * _SLOT_FIELDS * SLOTS_MAX),
                 ("touched", 4 * SLOTS_MAX),
-                ("sizes", 8 * SIZE_CLASSES * _SEND_TOPICS_MAX),
+                ("sizes", 8 * _SIZE_FIELDS * MESSAGE_TYPES * _SEND_TOPICS_MAX),
                 ("ends", 8 * (MESSAGES_MAX + ENDINGS_MAX)),
                 ("endings", _ENDING.size * ENDINGS_MAX),
                 ("texts", ENDINGS_BYTES_MAX),
@@ -281,17 +295,21 @@ class SendRun:
                 found.append((places[slot], slots[at + 4], slots[at + 5]))
         return found
 
-    def pop_message_sizes(self) -> list[tuple[str, list[int]]]:
-        """Return for each topic how many messages of each class of sizes were staged since the
-        last call.
-        """
+    def pop_message_sizes(self) -> list[SentSizes]:
+        """Return what was staged since the last call, by topic and type of message."""
         found = []
+        fields = MESSAGE_TYPES * _SIZE_FIELDS
         for number, topic in enumerate(self._topics):
-            at = slice(number * SIZE_CLASSES, (number + 1) * SIZE_CLASSES)
-            counts = self._sizes[at].tolist()
-            if any(counts):
-                found.append((topic, counts))
-                self._sizes[at] = _NO_SIZES
+            start = number * fields
+            sizes = self._sizes[start : start + fields].tolist()
+            if not any(sizes):
+                continue
+            for message_type in range(MESSAGE_TYPES):
+                at = message_type * _SIZE_FIELDS
+                *counts, total = sizes[at : at + _SIZE_FIELDS]
+                if total:
+                    found.append(SentSizes(topic, message_type, counts, total))
+                    self._sizes[start + at : start + at + _SIZE_FIELDS] = _NO_SIZES
         return found
 
     @property

@@ -15,6 +15,7 @@ from tests.tiers import examples
 from epochmq.base.errors import DiskFull
 from epochmq.model.host import pack
 from epochmq.model.message_id import offset_id
+from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.native import library
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
@@ -286,10 +287,39 @@ def test_both_count_the_same_sizes_and_times() -> None:
     found = []
     for harness in pair.harnesses:
         harness.sink.stage.count_sent()
-        sizes_of = {topic: f.counts for topic, f in harness.node.stats.message_sizes.items()}
+        sizes_of = {key: (f.counts, f.total) for key, f in harness.node.stats.message_sizes.items()}
         times = {kind: (f.counts, f.total) for kind, f in harness.node.request_times.items()}
         found.append((sizes_of, times))
     assert found[0] == found[1]
-    assert sum(found[0][0]["T"]) == len(sizes) + 1
+    assert sum(found[0][0]["T", "normal"][0]) == len(sizes) + 1
     ((counts, _),) = found[0][1].values()
     assert (counts[0], counts[3]) == (1, len(sizes))
+
+
+TYPED = (
+    "TAGS\x01A", "__SHARDINGKEY\x01k", "__STARTDELIVERTIME\x011700000000000", "TRAN_MSG\x01true",
+    "TRAN_MSG\x01TRUE", "TRAN_MSG\x01false", "DELAY\x013", "DELAY\x010", "DELAY\x01x",
+    "TIMER_DELAY_SEC\x0160", "TIMER_DELIVER_MS\x015", "__SINK_ID\x01s", "PGROUP\x01P",
+)  # fmt: skip
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(st.lists(st.sampled_from(TYPED), max_size=4), min_size=1, max_size=8))
+def test_both_count_the_same_types(messages: list[list[str]]) -> None:
+    pair = Pair()
+    pair.topic("T")
+    pair.put(0, hot(b"first"))
+    pair.turn(0)
+    for number, pairs in enumerate(messages):
+        flag = TX_PREPARED if "TRAN_MSG\x01true" in pairs else 0
+        command = hot(b"x" * (number + 1), "\x02".join([KEY, *pairs]), sysFlag=flag)
+        command.opaque = number + 1000
+        pair.read(0, encode_frame(command))
+    pair.turn()
+    found = []
+    for harness in pair.harnesses:
+        harness.sink.stage.count_sent()
+        sizes = harness.node.stats.message_sizes.items()
+        found.append({key: (each.counts, each.total) for key, each in sizes})
+    pair.close()
+    assert found[0] == found[1]

@@ -64,7 +64,7 @@ def take_inner_batch(
     if isinstance(result, PutStatus):
         session.answer(command, refusal(result, stage.node.options))
         return True
-    stage.count(send_topic.topic, queue_id, messages, result.size)
+    stage.count(send_topic.topic, queue_id, messages, result.size, common)
     _answer_inner(stage, session, command, queue_id, result, common, now)
     return True
 
@@ -151,7 +151,7 @@ def take_packed(
     place: tuple[str, int],
     body: bytes | memoryview,
     tail: BatchTail,
-    wait: bool,
+    common: Parsed,
     now: int,
 ) -> bool:
     """Append a checked batch with the native code and answer it.
@@ -187,8 +187,10 @@ def take_packed(
         return True
     if placed.run is not None:
         repeats.note_run(placed.run)
-    stage.count(topic, queue_id, placed.count, placed.size)
-    _answer_packed(stage, session, command, queue_id, placed, tail.uniq_key or None, wait, now)
+    stage.count(topic, queue_id, placed.count, placed.size, common)
+    _answer_packed(
+        stage, session, command, queue_id, placed, tail.uniq_key or None, common.wait, now
+    )
     return True
 
 
@@ -255,7 +257,7 @@ def take_batch(
     tail = BatchTail(common)
     place = (send_topic.topic, queue_id)
     if stage.native is not None and take_packed(
-        stage, session, command, header, place, body, tail, common.wait, now
+        stage, session, command, header, place, body, tail, common, now
     ):
         return
     drafts, marks = _drafts(stage, session, header, place, body, tail)
@@ -268,7 +270,7 @@ def take_batch(
         session.answer(command, refusal(stored, stage.node.options))
         return
     added = stored.added
-    stage.count(header.topic, queue_id, len(added), sum(result.size for result in added))
+    stage.count(header.topic, queue_id, len(added), sum(result.size for result in added), common)
 
     def settle(code: int) -> None:
         failed = failure(code)

@@ -35,6 +35,10 @@ class Parsed(msgspec.Struct, gc=False):
     transactional: bool = False
     inner: bool = False
     """Whether the message says that it holds several messages (INNER_NUM)."""
+    flags: int = 0
+    """What `read` returned."""
+    is_delayed: bool = False
+    """Whether there is a delay level or a time of delivery, of any value."""
     escape_id: str = ""
     """The id that another broker gave the message when forwarding it (ESCAPE_ID); never stored."""
 
@@ -54,8 +58,12 @@ _RARE = frozenset(
         *_TIMER_REQUESTS,
     }
 )
-RARE, MARKED = 1, 2
-"""Flags that `read` returns: some properties need more work; a sink marked the message."""
+RARE, MARKED, SHARDED, LATER = 1, 2, 4, 8
+"""Flags that `read` returns: some properties need more work; a sink marked the message; it has a
+sharding key; it has `START_DELIVER_TIME`.
+"""
+NORMAL, FIFO, DELAY, TRANSACTION = range(4)
+"""Types of messages in the metrics, as in `native.h`; `broker_stats.MESSAGE_TYPES` names them."""
 _UNIQ_KEY, _TAGS, _KEYS, _WAIT = names.UNIQ_KEY, names.TAGS, names.KEYS, names.WAIT
 
 
@@ -80,7 +88,7 @@ class Completer:
         With `draw` a missing UNIQ_KEY is generated.
         """
         uniq_key, keys, tag_code, wait, more = read(text or "")
-        parsed = Parsed(text or "", uniq_key, keys, tag_code, wait)
+        parsed = Parsed(text or "", uniq_key, keys, tag_code, wait, flags=more)
         if more & RARE:
             self._rebuild(parsed)
         else:
@@ -99,6 +107,7 @@ class Completer:
         parsed.transactional = props.get(names.TRAN_MSG, "").lower() == "true"
         parsed.delay = to_number(props.get(names.DELAY, ""))
         parsed.timer = not _TIMER_REQUESTS.isdisjoint(props)
+        parsed.is_delayed = parsed.timer or names.DELAY in props
         if parsed.delay > 0 and parsed.timer:
             parsed.timer = plain = False
             for name in _TIMER_REQUESTS:
@@ -120,7 +129,7 @@ _KNOWN_LENGTH_MAX = 256
 
 
 def read(text: str) -> tuple[str, tuple[str, ...], int, bool, int]:
-    """Parse properties into (UNIQ_KEY, other keys, tags code, WAIT, flags RARE and MARKED)."""
+    """Parse properties into (UNIQ_KEY, other keys, tags code, WAIT, flags)."""
     uniq_key = ""
     keys: tuple[str, ...] = ()
     tag_code = 0
@@ -147,7 +156,23 @@ def read(text: str) -> tuple[str, tuple[str, ...], int, bool, int]:
             more |= RARE
         elif name == SINK_ID:
             more |= MARKED
+        elif name == names.SHARDING_KEY:
+            more |= SHARDED
+        elif name == names.START_DELIVER_TIME:
+            more |= LATER
     return uniq_key, keys, tag_code, wait, more
+
+
+def message_type(flags: int, parsed: Parsed) -> int:
+    """Return the type of a message in the metrics, in RocketMQ's order.
+
+    `flags` is what `read` returned; `parsed` is `NOTHING_SPECIAL` unless they have `RARE`.
+    """
+    if parsed.transactional:
+        return TRANSACTION
+    if flags & SHARDED:
+        return FIFO
+    return DELAY if parsed.is_delayed or flags & LATER else NORMAL
 
 
 def split_keys(text: str) -> tuple[str, ...]:

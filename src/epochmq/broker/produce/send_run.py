@@ -16,6 +16,7 @@ from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.produce.send_answers import SendAnswers, Ticket
 from epochmq.broker.produce.send_topics import SendTopic, SendTopics
 from epochmq.broker.serving.acknowledgement import failure
+from epochmq.broker.state.broker_stats import MESSAGE_TYPES
 from epochmq.model.names import HALF_TOPIC, REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from epochmq.model.record import TRAILING_BLANK_BYTES
 from epochmq.native.library import Library
@@ -220,9 +221,10 @@ class RunStage:
     def count_sizes(self) -> None:
         """Add the sizes of the staged messages to the statistics."""
         node = self._node
-        for topic, counts in self._run.pop_message_sizes():
-            if topic in node.topics:
-                node.stats.message_sizes.get(topic).add(counts, 0)
+        for sent in self._run.pop_message_sizes():
+            if sent.topic in node.topics:
+                key = sent.topic, MESSAGE_TYPES[sent.message_type]
+                node.stats.message_sizes.get(key).add(sent.counts, sent.bytes)
 
     def clear(self) -> None:
         """Drop what is staged."""

@@ -9,7 +9,6 @@ With synchronous flush, the answers of a turn wait together for the fsync that c
 commit). Where replicas must have the messages too, the same groups wait for the replicas.
 """
 
-from bisect import bisect_left
 from collections import Counter
 
 from epochmq.base.errors import Refused
@@ -19,10 +18,12 @@ from epochmq.broker.delay.timed import recall_handle
 from epochmq.broker.produce.send_answers import SendAnswers, Ticket, refusal
 from epochmq.broker.produce.send_properties import (
     MARKED,
+    NORMAL,
     NOTHING_SPECIAL,
     RARE,
     Completer,
     Parsed,
+    message_type,
     read,
 )
 from epochmq.broker.produce.send_run import RunStage
@@ -30,7 +31,6 @@ from epochmq.broker.produce.send_sink import Repeats, SinkGate, answer_repeat, a
 from epochmq.broker.produce.send_special import special_draft
 from epochmq.broker.produce.send_topics import AnySendHeader, SendTopic, SendTopics, invalid_code
 from epochmq.broker.serving.acknowledgement import Settle, SyncWaits, failure
-from epochmq.broker.state.broker_stats import MESSAGE_SIZE_BYTES
 from epochmq.model.host import V4_SIZE
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.properties import PAIR_END, decode
@@ -222,7 +222,7 @@ class SendStage:
         record_bytes = size + len(properties) + send_topic.record_bytes
         send_topic.counts[queue_id] += 1
         send_topic.sizes[queue_id] += record_bytes
-        send_topic.message_sizes[bisect_left(MESSAGE_SIZE_BYTES, record_bytes)] += 1
+        send_topic.of_type(message_type(more, asked) if more else NORMAL).add(1, record_bytes)
         self._drafts.append(draft)
         self._tickets.append(ticket)
         if session is not self._newest:
@@ -279,9 +279,12 @@ class SendStage:
         reply = refusal(status, self.node.options)
         return Refused(reply.code, reply.remark or "")
 
-    def count(self, topic: str, queue_id: int, messages: int, size: int) -> None:
-        """Count a stored batch of `messages` messages and `size` bytes."""
-        self.send_topics.add_batch(topic, queue_id, messages, size)
+    def count(self, topic: str, queue_id: int, messages: int, size: int, common: Parsed) -> None:
+        """Count a stored batch of `messages` messages and `size` bytes; `common` is what its header
+        says.
+        """
+        kind = message_type(common.flags, common)
+        self.send_topics.add_batch(topic, queue_id, messages, size, kind)
         self.node.stats.put.total += messages
 
     def count_sent(self) -> None:

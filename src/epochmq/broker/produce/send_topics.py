@@ -70,13 +70,30 @@ class AnySendHeader(Protocol):
     def batch(self) -> bool | None: ...
 
 
+class TypeCounts:
+    """The messages of one type that were sent to one topic."""
+
+    __slots__ = ("bytes", "sizes")
+
+    def __init__(self) -> None:
+        self.sizes = [0] * (len(stat.MESSAGE_SIZE_BYTES) + 1)
+        """Number of messages in each class of `MESSAGE_SIZE_BYTES`."""
+        self.bytes = 0
+        """Bytes of their records."""
+
+    def add(self, messages: int, size: int) -> None:
+        """Count `messages` of `size` bytes each."""
+        self.sizes[bisect_left(stat.MESSAGE_SIZE_BYTES, size)] += messages
+        self.bytes += messages * size
+
+
 class SendTopic:
-    """One topic that accepts sends; counts its sent messages by queue."""
+    """One topic that accepts sends; counts its sent messages by queue and by type."""
 
     __slots__ = (
         "batched",
+        "by_type",
         "counts",
-        "message_sizes",
         "queues",
         "record_bytes",
         "retry_group",
@@ -100,10 +117,16 @@ class SendTopic:
         """Bytes of a record besides body and properties."""
         self.used = False
         """Whether something was counted since the last `SendTopics.count`."""
-        self.message_sizes = [0] * (len(stat.MESSAGE_SIZE_BYTES) + 1)
-        """Number of messages in each class of `MESSAGE_SIZE_BYTES`."""
+        self.by_type: dict[int, TypeCounts] = {}
         self.counts = [0] * self.queues
         self.sizes = [0] * self.queues
+
+    def of_type(self, message_type: int) -> TypeCounts:
+        """Return the counts of a type of messages (`send_properties.py`) to add to."""
+        counts = self.by_type.get(message_type)
+        if counts is None:
+            counts = self.by_type[message_type] = TypeCounts()
+        return counts
 
 
 class SendTopics:
@@ -173,18 +196,21 @@ class SendTopics:
             self.opened.append(send_topic)
         return send_topic
 
-    def add_batch(self, topic: str, queue_id: int, messages: int, size: int) -> None:
+    def add_batch(
+        self, topic: str, queue_id: int, messages: int, size: int, message_type: int
+    ) -> None:
         """Count a stored batch; each message counts as `size / messages` bytes, as in RocketMQ."""
         self.add(topic, queue_id, messages, size)
         send_topic = self.get(topic)
         if send_topic is not None:
-            number = bisect_left(stat.MESSAGE_SIZE_BYTES, size / max(1, messages))
-            send_topic.message_sizes[number] += messages
+            counts = send_topic.of_type(message_type)
+            counts.sizes[bisect_left(stat.MESSAGE_SIZE_BYTES, size / max(1, messages))] += messages
+            counts.bytes += size
 
     def add(self, topic: str, queue_id: int, messages: int, size: int) -> None:
         """Count stored messages of one queue, if the topic still has a state.
 
-        The sizes of the single messages are counted elsewhere.
+        The sizes and types of the single messages are counted elsewhere.
         """
         send_topic = self.get(topic)
         if send_topic is not None:
@@ -213,8 +239,10 @@ class SendTopics:
                     send_topic.counts[queue_id] = send_topic.sizes[queue_id] = 0
             send_topic.used = False
             stats.put_bytes.total += total_bytes
-            stats.message_sizes.get(send_topic.topic).add(send_topic.message_sizes, total_bytes)
-            send_topic.message_sizes = [0] * len(send_topic.message_sizes)
+            for message_type, counts in send_topic.by_type.items():
+                sizes_key = send_topic.topic, stat.MESSAGE_TYPES[message_type]
+                stats.message_sizes.get(sizes_key).add(counts.sizes, counts.bytes)
+            send_topic.by_type.clear()
             stats.add(stat.TOPIC_PUT_NUMS, send_topic.topic, total, total)
             stats.add(stat.TOPIC_PUT_SIZE, send_topic.topic, total_bytes, total)
 

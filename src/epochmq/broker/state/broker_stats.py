@@ -207,6 +207,8 @@ class PutTimes:
 
 MESSAGE_SIZE_BYTES = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
 """Bounds of the classes of message sizes: RocketMQ's."""
+MESSAGE_TYPES = ("normal", "fifo", "delay", "transaction")
+"""Types of messages: RocketMQ's names in its metrics, by the numbers of `send_properties.py`."""
 
 SLICE_ITEMS = 500
 """Items sampled in one tick, well under a millisecond."""
@@ -223,8 +225,10 @@ class Stats:
         self.put_failed = 0
         """Messages that the store did not take."""
         self.put_times = PutTimes()
-        self.message_sizes: HistogramTable[str] = HistogramTable(MESSAGE_SIZE_BYTES, TOPICS_MAX)
-        """Bytes of the records of sent messages, by topic."""
+        self.message_sizes: HistogramTable[tuple[str, str]] = HistogramTable(
+            MESSAGE_SIZE_BYTES, TOPICS_MAX
+        )
+        """Bytes of the records of sent messages, by topic and one of `MESSAGE_TYPES`."""
         self.put_bytes = Meter()
         self.get_found = Meter()
         """Messages handed to consumers."""
@@ -328,7 +332,7 @@ class Stats:
         self._hand_over()
         for queue in [key for key in self._reads if part in (key[0], key[2])]:
             del self._reads[queue]
-        self.message_sizes.forget(lambda topic: topic == part)
+        self.message_sizes.forget(lambda key: key[0] == part)
         for name, items in self._items.items():
             if name not in (BROKER_PUT_NUMS, BROKER_GET_NUMS):
                 gone = [key for key in items if part in key.split("@")]
