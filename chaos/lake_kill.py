@@ -109,7 +109,9 @@ class Watch(threading.Thread):
 class Drill:
     """One broker group, one service, a topic and a table for each format."""
 
-    def __init__(self, group: Group, place: Path, seed: int, interval_s: float) -> None:
+    def __init__(
+        self, group: Group, place: Path, seed: int, interval_s: float, *, learner: bool = False
+    ) -> None:
         self._group = group
         self._place = place
         self._seed = seed
@@ -119,7 +121,11 @@ class Drill:
         self.outcome = Outcome(tables={topic: TableFigures() for topic in self._formats})
         self._service = Process(
             "lake",
-            self._command("lake", "--warehouse", str(place), "--interval", str(interval_s)),
+            self._command(
+                "lake",
+                *("--warehouse", str(place), "--interval", str(interval_s)),
+                *(["--learner"] if learner else []),
+            ),
             place / "lake.log",
             {},
         )
@@ -218,10 +224,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--interval", type=float, default=10.0, help="of epochmq lake, in seconds")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--learner", action="store_true", help="the service follows the log")
     args = parser.parse_args(arguments)
     place = Path(tempfile.mkdtemp(prefix="lake-kill-"))
     with Group(broker_config=BROKER) as group:
-        drill = Drill(group, place, args.seed, args.interval)
+        drill = Drill(group, place, args.seed, args.interval, learner=args.learner)
         try:
             outcome = drill.run(args.minutes)
         except (AssertionError, TimeoutError) as violation:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,3 +112,17 @@ def test_once_and_a_topic_that_is_no_longer_a_table(cluster: EpochCluster, tmp_p
     assert set(content(str(tmp_path / "lake_once"))) == ids
     refused = CliRunner().invoke(cli, ["topic", "create", "x", "--table", "orc"])
     assert refused.exit_code == 2
+
+
+def test_a_learner_of_a_broker_without_controllers_reads_its_queues(
+    cluster: EpochCluster, tmp_path: Path
+) -> None:
+    topic = "lake_learner"
+    run(cluster, "topic", "create", topic, "--table", "parquet")
+    sent = send(cluster, topic, 20)
+    argv = [sys.executable, "-m", "epochmq", "lake", "--warehouse", str(tmp_path), "--learner"]
+    argv += ["--once", "-n", cluster.namesrv_addr]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert content(str(tmp_path / topic)) == Counter(dict.fromkeys(sent, 1))
+    assert done.stderr.count("is not followed, its brokers are asked for each queue") == 1
+    assert "cannot be read as a learner" in done.stderr

@@ -16,9 +16,10 @@ from epochmq.base.errors import StoreDamaged
 from epochmq.spark.log_export import LogExport, LogRange
 from epochmq.spark.log_options import parse_log_options
 from epochmq.spark.log_plan import find_replicas, plan
+from epochmq.spark.log_records import WholeRecords
 from epochmq.spark.log_rows import RowMaker
 from epochmq.spark.log_scan import LogDamage, RecordRun
-from epochmq.spark.log_source import LearnerSplit, WholeRecords, rows_of, split_of
+from epochmq.spark.log_source import LearnerSplit, rows_of, split_of
 from epochmq.store.draft import file_name
 
 from .exporting import BROKER, all_of, export_of, joined, masters

@@ -46,6 +46,12 @@ from epochmq.runtime.server_log_options import LEVELS
     "--catalog", metavar="NAME|URL", help="Iceberg: catalog.  [default: SQLite in each table]"
 )
 @read_from_option
+@click.option(
+    "--learner",
+    is_flag=True,
+    help="Follow the log of each broker group over its replication port, instead of reading each"
+    " queue.",
+)
 @click.option("--once", is_flag=True, help="Write the messages that exist now, and exit.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 @click.option("--log-file", metavar="FILE", help="Log file, in addition to stderr.")
@@ -59,6 +65,7 @@ def command(
     threads: int,
     catalog: str | None,
     read_from: str,
+    learner: bool,
     once: bool,
     log_level: str,
     log_file: str | None,
@@ -86,6 +93,7 @@ def command(
         keep_days,
         read_from,
         tls=chosen_connection(),
+        learner=learner,
     )
     with lake_service(options) as service, JobStop() as stop:
         if once:

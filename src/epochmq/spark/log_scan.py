@@ -129,9 +129,8 @@ def _first_false(good: Any) -> int:
 def _sound(data: Bytes, base: int, at: Ints, ends: Ints, crc: bool) -> int:
     """Return how many of these records are sound before the first one that is not."""
     octets = np.frombuffer(data, dtype=np.uint8)
-    fronts: Any = gather(octets, at, _FRONT_BYTES).view(_FRONT)
-    flags = fronts["sysFlag"].astype(np.int64)
-    bodies = at + 88 + 12 * ((flags >> 4 & 1) + (flags >> 5 & 1))
+    fronts = fronts_of(data, at)
+    bodies = _bodies(at, fronts)
     good = bodies + 3 <= ends
     body_ends = bodies + u32(octets, np.where(good, bodies - 4, at))
     wide = (fronts["magic"] == MAGIC_V2).astype(np.int64)
@@ -144,6 +143,30 @@ def _sound(data: Bytes, base: int, at: Ints, ends: Ints, crc: bool) -> int:
     good &= (fronts["offset"] == at + base) & (fronts["queueOffset"] >= 0)
     count = _first_false(good)
     return _checked(data, bodies[:count], body_ends[:count], fronts["crc"]) if crc else count
+
+
+def fronts_of(data: Bytes, at: Ints) -> Any:
+    """Return the first fields of the records at the places `at`, as an array with named fields."""
+    return gather(np.frombuffer(data, dtype=np.uint8), at, _FRONT_BYTES).view(_FRONT)
+
+
+def topics_of(data: Bytes, at: Ints, fronts: Any) -> list[bytes]:
+    """Return the topics of sound records, as UTF-8."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    bodies = _bodies(at, fronts)
+    ends = bodies + u32(octets, bodies - 4)
+    wide = (fronts["magic"] == MAGIC_V2).astype(np.int64)
+    sizes = np.where(wide, _u16(octets, ends), octets[ends])
+    starts = ends + 1 + wide
+    spans = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
+    return [bytes(data[start:end]) for start, end in spans]
+
+
+def _bodies(at: Ints, fronts: Any) -> Ints:
+    """Return where the bodies of records begin; before them are their sizes."""
+    flags = fronts["sysFlag"].astype(np.int64)
+    bodies: Ints = at + 88 + 12 * ((flags >> 4 & 1) + (flags >> 5 & 1))
+    return bodies
 
 
 def _u16(octets: Any, at: Ints) -> Ints:

@@ -1,6 +1,6 @@
 """Runs the tasks of an archive in Spark's executors, or in this process."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from epochmq.base.ports import Buffer
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.freeze import freeze_once
 from epochmq.spark.jobs.archive_plan import Range
-from epochmq.spark.jobs.archive_task import FETCH_BYTES, TaskResult, Work, archive_ranges
+from epochmq.spark.jobs.archive_task import FETCH_BYTES, Fetch, TaskResult, Work, archive_ranges
 from epochmq.spark.jobs.framework import translated
 
 
@@ -44,13 +44,24 @@ class Runner(Protocol):
         """Run the tasks and return what each one wrote."""
 
 
-def run_task(source: TaskSource, work: Work, deal: tuple[int, Sequence[Range]]) -> TaskResult:
+ReadVia = Callable[[Range, Fetch], Iterable[Buffer]]
+"""Returns the raw records of a range, from somewhere else or by the `Fetch`."""
+
+
+def run_task(
+    source: TaskSource,
+    work: Work,
+    deal: tuple[int, Sequence[Range]],
+    read: ReadVia | None = None,
+) -> TaskResult:
     """Run one task with its own connection to the cluster."""
     from epochmq.spark.spark_cluster import Cluster
 
     timeout_ms = source.failover_timeout_ms
     with Cluster(source.name_server, failover_timeout_ms=timeout_ms, tls=source.tls) as cluster:
-        return archive_ranges(work, deal[0], deal[1], partial(fetch, source, cluster))
+        from_cluster = partial(fetch, source, cluster)
+        own = from_cluster if read is None else lambda one: read(one, from_cluster)
+        return archive_ranges(work, deal[0], deal[1], own)
 
 
 def fetch(source: TaskSource, cluster: Any, one: Range) -> Iterator[Buffer]:
@@ -68,15 +79,19 @@ def fetch(source: TaskSource, cluster: Any, one: Range) -> Iterator[Buffer]:
 
 
 class InProcess:
-    """Runs tasks without Spark: for small topics, where a JVM's start would dominate."""
+    """Runs tasks without Spark: for small topics, where a JVM's start would dominate.
+
+    `read` returns the records of a range; by default they are fetched from the cluster.
+    """
 
     tasks = 1
 
-    def __init__(self, source: TaskSource) -> None:
+    def __init__(self, source: TaskSource, read: ReadVia | None = None) -> None:
         self._source = source
+        self._read = read
 
     def run(self, work: Work, deals: Sequence[Sequence[Range]]) -> list[TaskResult]:
-        return [run_task(self._source, work, deal) for deal in enumerate(deals)]
+        return [run_task(self._source, work, deal, self._read) for deal in enumerate(deals)]
 
 
 class OnSpark:

@@ -8,11 +8,11 @@ of a consumer group, so the tools that show the lag of consumers show that of ta
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from epochmq.base.errors import EpochError, NotFound, UsageError
 from epochmq.model.topic import TABLE_ATTRIBUTE
@@ -60,6 +60,8 @@ class LakeOptions:
     """Which replicas serve the messages: auto, master or follower."""
     failover_timeout_ms: int = 60_000
     tls: OutgoingTls | None = None
+    learner: bool = False
+    """Whether the logs of broker groups are followed, instead of asking for each queue."""
 
     def of_topic(self, topic: str, format: str) -> ArchiveOptions:
         """Return the options of the archive of one topic."""
@@ -104,6 +106,14 @@ class KeptTopic:
         self.locks.close()
 
 
+class Feed(Protocol):
+    """New records of topics, which are read before their ranges are planned."""
+
+    def advance(self, topics: Collection[str]) -> None:
+        """Read what is new in these topics."""
+        ...
+
+
 def wanted_tables(attributes: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return topic -> format for the topics that are to be kept as tables."""
     return {
@@ -134,6 +144,7 @@ class LakeService:
         runner: writes the files.
         clock_s: the monotonic clock.
         reports: where the state of each table is noted; None for nowhere.
+        feed: follows the logs from which `runner` reads; None without one.
     """
 
     def __init__(
@@ -143,8 +154,10 @@ class LakeService:
         runner: Runner,
         clock_s: Callable[[], float] = time.monotonic,
         reports: JobReports | None = None,
+        feed: Feed | None = None,
     ) -> None:
         self._options = options
+        self._feed = feed
         self._cluster = cluster
         self._runner = runner
         self._clock_s = clock_s
@@ -166,6 +179,8 @@ class LakeService:
             log.warning(
                 "topics cannot be listed; known ones are continued: %(error)s", {"error": error}
             )
+        if self._feed is not None:
+            self._feed.advance(self.tables.keys())
         now_s = self._clock_s()
         due = [each for each in self.tables.values() if each.retry_at_s <= now_s]
         with ThreadPoolExecutor(self._options.threads, "epochmq-lake") as pool:
@@ -286,9 +301,12 @@ def _job(topic: str) -> str:
 @contextmanager
 def lake_service(options: LakeOptions) -> Iterator[LakeService]:
     """Yield a service with its own connections."""
+    from epochmq.spark.jobs.log_feed import open_feed
     from epochmq.spark.spark_cluster import Cluster
 
     timeout_ms = options.failover_timeout_ms
+    feed = open_feed(options.name_server, options.tls) if options.learner else None
+    runner_read = feed.read if feed is not None else None
     source = TaskSource(
         options.name_server, timeout_ms, tls=options.tls, read_from=options.read_from
     )
@@ -296,7 +314,8 @@ def lake_service(options: LakeOptions) -> Iterator[LakeService]:
         Cluster(options.name_server, failover_timeout_ms=timeout_ms, tls=options.tls) as cluster,
         job_reports(options.name_server, options.tls) as reports,
     ):
-        service = LakeService(options, cluster, InProcess(source), reports=reports)
+        runner = InProcess(source, runner_read)
+        service = LakeService(options, cluster, runner, reports=reports, feed=feed)
         try:
             yield service
         finally:
