@@ -1,10 +1,12 @@
 """Rows to requests: every row once, in the order of its sink queue, and the same way every time."""
 
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from epochmq.base.errors import UsageError
 from epochmq.client.core.send_policy import by_key
@@ -181,6 +183,53 @@ def test_groups_before_a_change_keep_their_numbers() -> None:
     _, changed = told(IDENTITY, [*rows[:9], row(77)], QUEUES[:1])
     assert changed[:5] == numbers[:5]
     assert not set(changed[5:]) & set(numbers)
+
+
+_unkeyed = st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=60)
+
+
+@settings(max_examples=examples(200))
+@given(
+    _unkeyed,
+    st.lists(st.integers(1, 60), max_size=20),
+    st.sampled_from([1 << 40, 120, 50, 0, -5]),
+    st.sampled_from([(5, 1 << 40), (7, 60), (1, 60), (1 << 20, 40)]),
+    st.integers(1, 4),
+    st.integers(1, 70),
+)
+def test_rows_without_a_key_are_put_alike_one_by_one_and_many_at_once(
+    drawn: list[tuple[int, bool]],
+    cuts: list[int],
+    room: int,
+    group: tuple[int, int],
+    rows_max: int,
+    bytes_max: int,
+) -> None:
+    """Where groups, requests and the buffer end must not depend on how rows arrive."""
+    rows = [row(n, body=b"%d" % n * size, alone=alone) for n, (size, alone) in enumerate(drawn)]
+
+    def fed(pieces: list[list[SinkRow]]) -> list[Request]:
+        topic, found = new_queues(rows=rows_max, size=bytes_max), []
+        for piece in pieces:
+            while piece:
+                count, ready = topic.put(piece, room)
+                found += [request for _, request in ready]
+                assert count == len(piece) or topic.size > room
+                if topic.size > room:
+                    found += [request for _, request in topic.rest()]
+                piece = piece[count:]
+        found += [request for _, request in topic.rest()]
+        assert topic.size == 0
+        return found
+
+    borders = sorted({0, len(rows), *(cut for cut in cuts if cut < len(rows))})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sink_queues, "GROUP_ROWS", group[0])
+        patch.setattr(sink_queues, "GROUP_BYTES", group[1])
+        many = fed([rows[low:high] for low, high in pairwise(borders)])
+        assert many == fed([[each] for each in rows])
+        patch.setattr(SinkQueues, "_put_slices", SinkQueues._put_each)
+        assert many == fed([rows])
 
 
 _keys = st.one_of(st.none(), st.sampled_from("abcdef"))

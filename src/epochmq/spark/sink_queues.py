@@ -6,15 +6,18 @@ that they already have, and rows that changed since the first try do not count a
 All results depend on the rows only, so a repeated batch makes the same requests.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from zlib import crc32
+from itertools import accumulate
+from operator import attrgetter
 
 from epochmq.base.errors import UsageError
 from epochmq.client.core.outgoing import Outgoing
-from epochmq.client.core.send_policy import by_key
+from epochmq.client.core.send_policy import index_by_key
 from epochmq.model.batch import join
+from epochmq.model.crc import continue_crc32
 from epochmq.model.properties import NAME_END, PAIR_END
 from epochmq.model.property_names import UNIQ_KEY
 from epochmq.model.sink_mark import SINK_BATCH, SINK_ID, SINK_PART, SINK_SEQ
@@ -33,6 +36,15 @@ _NO_TIME = "00000000"
 """Message ids of other producers have the time here; with zeros readers search from the month's
 start.
 """
+
+
+_BODY, _TEXT, _FLAG = attrgetter("body"), attrgetter("text"), attrgetter("flag")
+_KEY, _QUEUE_ID, _ALONE = attrgetter("key"), attrgetter("queue_id"), attrgetter("alone")
+
+
+def body_bytes(rows: Sequence[SinkRow]) -> int:
+    """Return how many bytes the bodies of rows have."""
+    return sum(map(len, map(_BODY, rows)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +109,14 @@ class SinkQueue:
             )
         )
 
+    def extend(self, rows: Sequence[SinkRow], size: int) -> bool:
+        """Add rows without a key, with bodies of `size` bytes, of which only the last row may
+        complete the group; return whether it does.
+        """
+        self.rows += rows
+        self.size += size
+        return len(self.rows) >= GROUP_ROWS or self.size >= GROUP_BYTES
+
     def add(self, row: SinkRow, size: int, *, is_keyed: bool) -> bool:
         """Add a row, with a body of `size` bytes, to the group; return whether it is complete.
 
@@ -117,8 +137,11 @@ class SinkQueue:
         self.size, self._keyed = 0, False
         ids = self._ids(rows)
         texts = self._marked(ids) if how.marked else [f"{UNIQ_KEY}{NAME_END}{n}" for n in ids]
-        for start, stop in _pieces(rows, how):
-            yield _request(rows[start:stop], texts[start:stop], ids[stop - 1], self.queue, queue)
+        sizes = [0, *accumulate(map(len, map(_BODY, rows)))]
+        for start, stop in _pieces(rows, sizes, how):
+            size = sizes[stop] - sizes[start]
+            piece = rows[start:stop]
+            yield _request(piece, texts[start:stop], size, ids[stop - 1], self.queue, queue)
 
     def _ids(self, rows: list[SinkRow]) -> list[str]:
         """Return the message ids: sink queue, row count, and a checksum of all its rows so far.
@@ -129,9 +152,9 @@ class SinkQueue:
         ids = []
         for row in rows:
             count += 1
-            checksum = crc32(row.body, checksum)
+            checksum = continue_crc32(row.body, checksum)
             if row.text:
-                checksum = crc32(row.text.encode(), checksum)
+                checksum = continue_crc32(row.text.encode(), checksum)
             ids.append(f"{prefix}{count & 0xFFFFFFFF:08X}{_NO_TIME}{checksum & 0xFFFF:04X}")
         self._count, self._sum = count, checksum
         return ids
@@ -147,38 +170,45 @@ class SinkQueue:
         return [f"{UNIQ_KEY}{NAME_END}{each}{own}{number + at}" for at, each in enumerate(ids)]
 
 
-def _pieces(rows: list[SinkRow], how: RequestBuilder) -> Iterator[tuple[int, int]]:
-    """Yield where requests begin and end; a row with `alone` gets a request of its own."""
-    start = size = 0
-    for at, row in enumerate(rows):
-        size += len(row.body)
-        full = at - start >= how.rows_max or size > how.bytes_max
-        if at > start and (full or row.alone or rows[at - 1].alone):
-            yield start, at
-            start, size = at, len(row.body)
-    yield start, len(rows)
+def _pieces(
+    rows: list[SinkRow], sizes: list[int], how: RequestBuilder
+) -> Iterator[tuple[int, int]]:
+    """Yield where requests begin and end; a row with `alone` gets a request of its own.
+
+    `sizes` has the bytes of the bodies before each row, and of all of them.
+    """
+    alone = [at for at, is_alone in enumerate(map(_ALONE, rows)) if is_alone]
+    borders = sorted({len(rows), *alone, *(at + 1 for at in alone)})
+    start = 0
+    for border in borders:
+        while start < border:
+            fits = bisect_right(sizes, sizes[start] + how.bytes_max, start) - 1
+            stop = min(border, start + how.rows_max, max(fits, start + 1))
+            yield start, stop
+            start = stop
 
 
 def _request(
     rows: list[SinkRow],
     texts: list[str],
+    size: int,
     last_id: str,
     home: MessageQueue,
     queue: MessageQueue | None,
 ) -> Request:
-    texts = [
-        f"{row.text}{PAIR_END}{text}" if row.text else text
-        for row, text in zip(rows, texts, strict=True)
-    ]
+    own = list(map(_TEXT, rows))
+    if any(own):
+        texts = [
+            f"{first}{PAIR_END}{text}" if first else text
+            for first, text in zip(own, texts, strict=True)
+        ]
     if len(rows) == 1:
         outgoing = Outgoing(home.topic, rows[0].body, texts[0], rows[0].flag, 0, last_id)
     else:
-        body = join(
-            (row.flag, row.body, text.encode()) for row, text in zip(rows, texts, strict=True)
-        )
+        encoded = map(str.encode, texts)
+        body = join(zip(map(_FLAG, rows), map(_BODY, rows), encoded, strict=True))
         # The batch has no properties of its own: brokers would add them to every message in it.
         outgoing = Outgoing(home.topic, body, "", 0, 0, last_id)
-    size = sum(len(row.body) for row in rows)
     return Request(outgoing, len(rows) > 1, queue, rows[0].number, rows[-1].number, size)
 
 
@@ -189,12 +219,10 @@ class QueueLayout:
     queues: tuple[MessageQueue, ...]
     mark: str = field(init=False)
     """Identifies the layout: brokers do not compare numbers of different layouts."""
-    _at: dict[MessageQueue, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._at = {queue: at for at, queue in enumerate(self.queues)}
         text = ";".join(map(str, self.queues))
-        self.mark = f"{crc32(text.encode()):08x}"
+        self.mark = f"{continue_crc32(text.encode(), 0):08x}"
 
     def index_of(self, row: SinkRow) -> int:
         """Return the index of the queue for a row with a key or a queue id.
@@ -204,7 +232,7 @@ class QueueLayout:
         if row.queue_id is not None:
             return self._named(row, row.queue_id)
         assert row.key is not None, "rows without a key are spread by the caller"
-        return self._at[by_key(self.queues, row.key)]
+        return index_by_key(len(self.queues), row.key)
 
     def _named(self, row: SinkRow, queue_id: int) -> int:
         found = [at for at, queue in enumerate(self.queues) if queue.queue_id == queue_id]
@@ -245,6 +273,12 @@ class SinkQueues:
 
         Returns how many rows were added, and the requests of groups that are complete now.
         """
+        is_keyed = any(key is not None for key in map(_KEY, rows)) or any(
+            queue_id is not None for queue_id in map(_QUEUE_ID, rows)
+        )
+        return self._put_each(rows, room) if is_keyed else self._put_slices(rows, room)
+
+    def _put_each(self, rows: Sequence[SinkRow], room: int) -> tuple[int, list[Ready]]:
         ready: list[Ready] = []
         for count, row in enumerate(rows, 1):
             is_keyed = row.key is not None or row.queue_id is not None
@@ -256,6 +290,29 @@ class SinkQueues:
             if self.size > room:
                 return count, ready
         return len(rows), ready
+
+    def _put_slices(self, rows: Sequence[SinkRow], room: int) -> tuple[int, list[Ready]]:
+        """Do what `_put_each` does with rows without a key or queue id, a slice at a time."""
+        ready: list[Ready] = []
+        sizes = [0, *accumulate(map(len, map(_BODY, rows)))]
+        start = 0
+        while start < len(rows):
+            sink_queue = self.sink_queues[self._turn]
+            free_bytes = GROUP_BYTES - sink_queue.size
+            stop = min(
+                len(rows),
+                start + GROUP_ROWS - len(sink_queue.rows),
+                bisect_left(sizes, sizes[start] + free_bytes, start + 1),
+                bisect_right(sizes, sizes[start] + room - self.size, start + 1),
+            )
+            size = sizes[stop] - sizes[start]
+            self.size += size
+            if sink_queue.extend(rows[start:stop], size):
+                ready += self._cut(sink_queue)
+            start = stop
+            if self.size > room:
+                break
+        return start, ready
 
     def rest(self) -> Iterator[Ready]:
         """Yield the requests of the incomplete groups: at the partition's end, or to free the

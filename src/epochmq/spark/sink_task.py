@@ -10,7 +10,7 @@ import pyarrow as pa
 from epochmq.base.errors import UsageError
 from epochmq.spark.encode import Encoder, SinkRow
 from epochmq.spark.sink_options import SinkOptions
-from epochmq.spark.sink_queues import PartitionId, Ready, RequestBuilder, SinkQueues
+from epochmq.spark.sink_queues import PartitionId, Ready, RequestBuilder, SinkQueues, body_bytes
 from epochmq.spark.sink_send import SinkSender
 from epochmq.spark.spark_loop_thread import LoopThread
 
@@ -87,7 +87,7 @@ class _Task:
         """Assign rows of one topic; whenever the buffer is full, all groups are cut."""
         queues = self._topics.get(topic) or self._open(topic)
         self._rows += len(rows)
-        self._bytes += sum(len(row.body) for row in rows)
+        self._bytes += body_bytes(rows)
         while rows:
             others = self._gathered - queues.size
             count, ready = queues.put(rows, self._options.buffer_bytes - others)

@@ -147,7 +147,12 @@ class RoundRobin:
 
 def by_key(queues: Sequence[MessageQueue], key: str) -> MessageQueue:
     """Return the queue of `key`: the same in every process while the list of queues is the same."""
-    return queues[crc32(key.encode()) % len(queues)]
+    return queues[index_by_key(len(queues), key)]
+
+
+def index_by_key(count: int, key: str) -> int:
+    """Return the index of the queue of `key` in a list of `count` queues."""
+    return crc32(key.encode()) % count
 
 
 def permission_note(route: TopicRouteData | None) -> str:
