@@ -13,6 +13,7 @@ from epochmq.spark.sink_options import SinkOptions
 from epochmq.spark.sink_queues import PartitionId, Ready, RequestBuilder, SinkQueues, body_bytes
 from epochmq.spark.sink_send import SinkSender
 from epochmq.spark.spark_loop_thread import LoopThread
+from epochmq.spark.worker_memory import keep_freed_memory
 
 _TOPIC = attrgetter("topic")
 
@@ -30,6 +31,7 @@ def write_partition(
     options: SinkOptions, identity: PartitionId, batches: Iterator[pa.RecordBatch]
 ) -> Done:
     """Send all rows of `batches` and wait until brokers have acknowledged them."""
+    keep_freed_memory()
     loop = LoopThread("epochmq-sink")
     try:
         sender = SinkSender(options, identity.partition)
