@@ -194,8 +194,8 @@ class Session:
         if not self.outbox:
             self._transport.wake()
         self.outbox += chunks
-        for chunk in chunks:
-            self.outbox_bytes += len(chunk)
+        # An answer to a pull has dozens of chunks, all others have one or two.
+        self.outbox_bytes += len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
 
     def pop_outbox(self) -> list[Buffer]:
         """Return the queued chunks for writing and clear the queue; empty while a
