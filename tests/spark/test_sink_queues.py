@@ -185,20 +185,23 @@ def test_groups_before_a_change_keep_their_numbers() -> None:
     assert not set(changed[5:]) & set(numbers)
 
 
-_unkeyed = st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=60)
+_keys = st.one_of(st.none(), st.sampled_from("abcdef"))
+_sizes = st.lists(st.tuples(st.integers(1, 40), st.booleans(), _keys), max_size=60)
 
 
 @settings(max_examples=examples(200))
 @given(
-    _unkeyed,
+    _sizes,
+    st.booleans(),
     st.lists(st.integers(1, 60), max_size=20),
     st.sampled_from([1 << 40, 120, 50, 0, -5]),
     st.sampled_from([(5, 1 << 40), (7, 60), (1, 60), (1 << 20, 40)]),
     st.integers(1, 4),
     st.integers(1, 70),
 )
-def test_rows_without_a_key_are_put_alike_one_by_one_and_many_at_once(
-    drawn: list[tuple[int, bool]],
+def test_rows_are_put_alike_one_by_one_and_many_at_once(
+    drawn: list[tuple[int, bool, str | None]],
+    is_keyed: bool,
     cuts: list[int],
     room: int,
     group: tuple[int, int],
@@ -206,7 +209,10 @@ def test_rows_without_a_key_are_put_alike_one_by_one_and_many_at_once(
     bytes_max: int,
 ) -> None:
     """Where groups, requests and the buffer end must not depend on how rows arrive."""
-    rows = [row(n, body=b"%d" % n * size, alone=alone) for n, (size, alone) in enumerate(drawn)]
+    rows = [
+        row(n, key if is_keyed else None, body=b"%d" % n * size, alone=alone)
+        for n, (size, alone, key) in enumerate(drawn)
+    ]
 
     def fed(pieces: list[list[SinkRow]]) -> list[Request]:
         topic, found = new_queues(rows=rows_max, size=bytes_max), []
@@ -229,10 +235,10 @@ def test_rows_without_a_key_are_put_alike_one_by_one_and_many_at_once(
         many = fed([rows[low:high] for low, high in pairwise(borders)])
         assert many == fed([[each] for each in rows])
         patch.setattr(SinkQueues, "_put_slices", SinkQueues._put_each)
+        patch.setattr(SinkQueues, "_put_together", lambda *_: False)
         assert many == fed([rows])
 
 
-_keys = st.one_of(st.none(), st.sampled_from("abcdef"))
 _rows = st.lists(st.tuples(_keys, st.binary(min_size=1, max_size=12), st.booleans()), max_size=60)
 
 

@@ -109,12 +109,20 @@ class SinkQueue:
             )
         )
 
-    def extend(self, rows: Sequence[SinkRow], size: int) -> bool:
-        """Add rows without a key, with bodies of `size` bytes, of which only the last row may
-        complete the group; return whether it does.
+    def would_fill(self, count: int, size: int) -> bool:
+        """Return whether `count` rows with bodies of `size` bytes would complete the group."""
+        return len(self.rows) + count >= GROUP_ROWS or self.size + size >= GROUP_BYTES
+
+    def extend(self, rows: Sequence[SinkRow], size: int, *, is_keyed: bool = False) -> bool:
+        """Add rows with bodies of `size` bytes, of which only the last row may complete the group;
+        return whether it does.
+
+        With `is_keyed` one of the rows must go to this queue.
         """
         self.rows += rows
         self.size += size
+        if is_keyed:
+            self._keyed = True
         return len(self.rows) >= GROUP_ROWS or self.size >= GROUP_BYTES
 
     def add(self, row: SinkRow, size: int, *, is_keyed: bool) -> bool:
@@ -276,7 +284,34 @@ class SinkQueues:
         is_keyed = any(key is not None for key in map(_KEY, rows)) or any(
             queue_id is not None for queue_id in map(_QUEUE_ID, rows)
         )
-        return self._put_each(rows, room) if is_keyed else self._put_slices(rows, room)
+        if not is_keyed:
+            return self._put_slices(rows, room)
+        if self._put_together(rows, room):
+            return len(rows), []
+        return self._put_each(rows, room)
+
+    def _put_together(self, rows: Sequence[SinkRow], room: int) -> bool:
+        """Add all rows if they fill no group and not the room; return whether they were added."""
+        if self.size + body_bytes(rows) > room:
+            return False
+        shares: dict[int, list[SinkRow]] = {}
+        keyed: set[int] = set()
+        for row in rows:
+            at = self._turn
+            if row.key is not None or row.queue_id is not None:
+                at = self._layout.index_of(row)
+                keyed.add(at)
+            share = shares.get(at)
+            if share is None:
+                share = shares[at] = []
+            share.append(row)
+        sizes = {at: body_bytes(share) for at, share in shares.items()}
+        if any(self.sink_queues[at].would_fill(len(shares[at]), sizes[at]) for at in shares):
+            return False
+        for at, share in shares.items():
+            self.size += sizes[at]
+            self.sink_queues[at].extend(share, sizes[at], is_keyed=at in keyed)
+        return True
 
     def _put_each(self, rows: Sequence[SinkRow], room: int) -> tuple[int, list[Ready]]:
         ready: list[Ready] = []
