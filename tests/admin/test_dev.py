@@ -112,6 +112,7 @@ def test_a_taken_port_moves_the_block_and_names_the_holder(tmp_path: Path) -> No
     with shell_in(tmp_path) as shell, socket.socket() as holder:
         settle(shell)
         ports = config_files.read_ports(tmp_path / ".epochmq")
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", ports.broker))
         holder.listen()
         code, out, said = shell.run("dev", "--detach")

@@ -176,6 +176,7 @@ def taken() -> Iterator[int]:
     """A port that this very process listens on."""
     with socket.socket() as holder:
         port = free_broker_port()
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", port))
         holder.listen()
         yield port
