@@ -89,7 +89,12 @@ class Measured:
                 return False
             names = {name for name, labels in self.samples if ("topic", TOPIC) in labels}
             # A broker may count what it has answered a moment later.
-            return names >= LATER and set(self.of_topic(STORED).values()) == {SENT}
+            of_types = self.of_topic(STORED, TYPED).values()
+            return (
+                names >= LATER
+                and set(self.of_topic(STORED).values()) == {SENT}
+                and sum(of_types) == len(OF_TYPES) + 1
+            )
 
         wait_until(is_complete, 60, "a scrape with the topic")
 

@@ -4,16 +4,23 @@ The counters are those of the broker's statistics. Gauges are read at the scrape
 measures and EpochMQ does not is in docs/OPERATING.md.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from epochmq.base.histogram import Histogram
 from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.pop.pop_windows import QueueKey
 from epochmq.broker.requests.query_handlers import max_offset
 from epochmq.broker.serving.roles import Role
 from epochmq.broker.state import broker_stats as counted
 from epochmq.model.names import DLQ, RETRY, is_system_group, is_system_topic
-from epochmq.observe.delayed_metrics import pop_families, timer_families
+from epochmq.observe.delayed_metrics import (
+    NOTHING_POPPED,
+    PoppedMessages,
+    pop_families,
+    popped_messages,
+    timer_families,
+)
 from epochmq.observe.families import COUNTER, GAUGE, HISTOGRAM, Family, Row, drained
 from epochmq.observe.request_metrics import request_families
 from epochmq.store.log_end import kept_bytes
@@ -72,10 +79,11 @@ class BrokerMetrics:
         yield from request_families(self._node)
         yield from self._clients()
         yield from self._group()
+        popped = yield from popped_messages(self._node)
         lags = _Lags()
         for key in list(self._node.offsets.table):
             topic, _, group = key.partition("@")
-            self._measure(lags, topic, group)
+            self._measure(lags, topic, group, popped)
             yield None
         yield from _lag_families(lags)
 
@@ -265,7 +273,9 @@ class BrokerMetrics:
             list(consumers.items()),
         )  # fmt: skip
 
-    def _measure(self, lags: _Lags, topic: str, group: str) -> None:
+    def _measure(
+        self, lags: _Lags, topic: str, group: str, popped: Mapping[QueueKey, PoppedMessages]
+    ) -> None:
         """Measure how far a group is behind in one topic."""
         node = self._node
         config = node.topics.get(topic)
@@ -278,11 +288,21 @@ class BrokerMetrics:
             end = max_offset(node, topic, queue_id)
             committed = node.offsets.get(group, topic, queue_id)
             committed = end if committed < 0 else min(committed, end)
-            pulled = max(committed, min(node.stats.pulled_to(topic, queue_id, group), end))
-            lag += end - committed
-            inflight += pulled - committed
+            queue = QueueKey(group, topic, queue_id)
+            of_pop = popped.get(queue, NOTHING_POPPED)
+            taken = max(
+                node.stats.pulled_to(topic, queue_id, group),
+                node.pop.windows.next_offset(queue) or 0,
+                of_pop.end,
+            )
+            pulled = max(committed, min(taken, end))
+            is_popped = node.pop.windows.width(queue) or of_pop.count
+            own = of_pop.count if is_popped else pulled - committed
+            first = min(of_pop.first, pulled) if is_popped else committed
+            inflight += own
             ready += end - pulled
-            unread_at = self._stored_at(topic, queue_id, committed, end)
+            lag += own + end - pulled
+            unread_at = self._stored_at(topic, queue_id, first, end)
             unpulled_at = self._stored_at(topic, queue_id, pulled, end)
             first_unread = min(first_unread, unread_at or wall)
             first_unpulled = min(first_unpulled, unpulled_at or wall)
@@ -385,7 +405,7 @@ def _lag_families(lags: _Lags) -> Iterator[Family]:
     for name, help_text, rows in (
         ("lag_messages", "Messages that are not consumed.", lags.lag),
         ("lag_latency_milliseconds", "Age of the first message not consumed.", lags.latency),
-        ("inflight_messages", "Messages pulled and not consumed.", lags.inflight),
+        ("inflight_messages", "Messages pulled or popped, not consumed.", lags.inflight),
         ("queueing_latency_milliseconds", "Age of the first message not pulled.", lags.queueing),
         ("ready_messages", "Messages that are not pulled.", lags.ready),
     ):

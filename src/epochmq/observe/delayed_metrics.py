@@ -1,14 +1,19 @@
 """Metrics of timed messages and of POP."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 
+from epochmq.base.unbounded import UNLIMITED
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.delay.timer_service import TimerService
+from epochmq.broker.pop.pop_windows import QueueKey
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.observe.families import COUNTER, GAUGE, HISTOGRAM, Family, Row
 
 SNAPSHOT_S = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 """Bounds of the snapshot of the timer wheel (s): RocketMQ's."""
+POPPED_STEP = 100
+"""Check points of POP that are counted in one step."""
 _REVIVE_LABELS = ("consumer_group", "topic", "revive_message_type")
 
 
@@ -72,6 +77,38 @@ def _snapshot(timer: TimerService, wall: int) -> Iterator[Row | None]:
                 yield None
         since_ms = until_ms
         yield (str(bound_s),), count
+
+
+@dataclass(slots=True)
+class PoppedMessages:
+    """The messages of one queue that a group popped and neither acknowledged nor got again."""
+
+    count: int = 0
+    first: int = UNLIMITED
+    """The lowest queue offset."""
+    end: int = 0
+    """Behind the highest queue offset."""
+
+
+NOTHING_POPPED = PoppedMessages()
+
+
+def popped_messages(
+    node: BrokerContext,
+) -> Generator[None, None, dict[QueueKey, PoppedMessages]]:
+    """Return the messages of POP in flight by queue; yields where it can be interrupted."""
+    found: dict[QueueKey, PoppedMessages] = {}
+    for number, (key, offsets) in enumerate(node.pop.in_flight()):
+        if offsets:
+            queue = found.get(key)
+            if queue is None:
+                queue = found[key] = PoppedMessages()
+            queue.count += len(offsets)
+            queue.first = min(queue.first, offsets[0])
+            queue.end = max(queue.end, offsets[-1] + 1)
+        if number % POPPED_STEP == 0:
+            yield
+    return found
 
 
 def pop_families(node: BrokerContext) -> Iterator[Family]:

@@ -287,6 +287,14 @@ class Slowly(RuleBasedStateMachine):
     @rule(ms=st.integers(0, 5_000))
     def pass_time(self, ms: int) -> None:
         self.harness.tick(ms)
+        flying: dict[str, set[int]] = {}
+        for key, offsets in self.harness.node.pop.in_flight():
+            assert offsets == sorted(set(offsets))
+            flying.setdefault(key.topic, set()).update(offsets)
+        assert flying.get("T", set()) <= set(range(len(self.sent)))
+        for body, (one, until) in self.held.items():
+            if until > self.harness.clock.now and body not in self.tried | self.repeated:
+                assert one.offset in flying.get(one.topic, set())
 
     @rule(ms=st.integers(-20_000, 20_000))
     def step_the_clock(self, ms: int) -> None:

@@ -5,7 +5,7 @@ waiting pops (long polling) and the revive driver.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from epochmq.base.errors import Refused
@@ -81,6 +81,7 @@ class PopState:
         self._internal_writer = internal_writer
         self._offsets = offsets
         self._host = host
+        self._broker_name = broker_name
         self.topic = revive_topic(cluster)
         self._topics = topics
         self._options = options
@@ -251,6 +252,31 @@ class PopState:
             **self.buffer.statistics(),
             **self.orders.statistics(),
         }
+
+    def in_flight(self) -> Iterator[tuple[QueueKey, list[int]]]:
+        """Yield queues of this broker, and the queue offsets of messages that were popped and are
+        not finished, rising.
+
+        Finished is what is acknowledged, or written to the retry topic. A queue can be yielded many
+        times, a message once. The state may change while a caller takes its time.
+        """
+        known: set[Key] = set()
+        for entry in self.driver.open_check_points():
+            point = entry.check_point
+            known.add(point.key)
+            if point.broker_name in (None, "", self._broker_name):
+                key = QueueKey(point.group, point.topic, point.queue_id)
+                yield key, sorted(offset for _, offset in entry.open_messages())
+        for slot in self.buffer.slots():
+            point = slot.check_point
+            if point.key not in known:  # else it is written, and was read already
+                open_bits = slot.full & ~slot.acked
+                yield (
+                    QueueKey(point.group, point.topic, point.queue_id),
+                    [at for bit, at in enumerate(slot.offsets) if open_bits >> bit & 1],
+                )
+        for key, batch in self.orders.open_batches():
+            yield key, sorted({*batch.offsets} - batch.acked_offsets())
 
     # Check points ----------------------------------------------------------------------------
 

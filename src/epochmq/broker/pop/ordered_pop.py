@@ -249,6 +249,10 @@ class Orders:
     def __len__(self) -> int:
         return len(self._batches)
 
+    def open_batches(self) -> list[tuple[QueueKey, OrderedBatch]]:
+        """Return the last batch of each queue, acknowledged or not."""
+        return list(self._batches.items())
+
     def begin(self, now: int, wall: int) -> None:
         """Convert the wall times of the loaded rows into deadlines; call it once after `load`."""
         for key, batch in batches_of(self._loaded, now, wall).items():

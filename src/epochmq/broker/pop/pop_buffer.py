@@ -76,6 +76,10 @@ class PopBuffer:
     def __len__(self) -> int:
         return len(self._slots)
 
+    def slots(self) -> list[BufferSlot]:
+        """Return the buffered check points."""
+        return list(self._slots.values())
+
     def __contains__(self, key: Key) -> bool:
         return key in self._slots
 

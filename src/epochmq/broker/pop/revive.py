@@ -146,6 +146,10 @@ class Revive:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def open_check_points(self) -> list[OpenCheckPoint]:
+        """Return the check points that are open now."""
+        return list(self._entries.values())
+
     # What is read ----------------------------------------------------------------------------
 
     def add_check_point(

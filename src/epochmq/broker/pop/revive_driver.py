@@ -9,7 +9,7 @@ finished record, not of the next one.
 
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from typing import Protocol
 
@@ -282,6 +282,11 @@ class ReviveDriver:
         """
         offset = max(0, self._offsets.get(REVIVE_GROUP, self.topic, queue_id) + 1)
         return max(0, self._store.queue_bounds(self.topic, queue_id)[1] - offset), offset
+
+    def open_check_points(self) -> Iterator[OpenCheckPoint]:
+        """Yield the open check points of all revive queues, which may change meanwhile."""
+        for core in list(self.queues.values()):
+            yield from core.open_check_points()
 
     def statistics(self) -> dict[str, int]:
         total: dict[str, int] = {}
