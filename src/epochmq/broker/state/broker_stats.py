@@ -226,7 +226,7 @@ class Stats:
         """Messages that the store did not take."""
         self.put_times = PutTimes()
         self.message_sizes: HistogramTable[tuple[str, str]] = HistogramTable(
-            MESSAGE_SIZE_BYTES, TOPICS_MAX
+            MESSAGE_SIZE_BYTES, TOPICS_MAX * len(MESSAGE_TYPES)
         )
         """Bytes of the records of sent messages, by topic and one of `MESSAGE_TYPES`."""
         self.put_bytes = Meter()
