@@ -1,12 +1,13 @@
 """Freed blocks of a worker are used again, and are not given back to the system each time."""
 
 import os
+import platform
 import subprocess
 import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a setting of glibc")
+pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
 
 PROGRAM = """
 import resource
@@ -42,8 +43,7 @@ def run(**more: str) -> list[str]:
 
 def test_blocks_are_used_again() -> None:
     done, without, kept = run()
-    if done == "False":
-        pytest.skip("this C library has no mallopt")
+    assert done == "True"
     assert int(without) > 200, "each page of each block is a fault"
     assert int(kept) < int(without) / 10
 

@@ -13,7 +13,9 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 from epochmq.auth.credentials import outgoing_credentials
 from epochmq.base.errors import (
@@ -120,6 +122,12 @@ class LogExport:
                     ) from error
                 self.reconnected += 1
                 time.sleep(0.2)
+
+    def find_bounds(self) -> tuple[int, int]:
+        """Return the first offset and the end of the export; this uses the export up."""
+        with closing(self.ranges()) as ranges:
+            next(ranges, None)
+        return self.began, self.end or 0
 
     @property
     def done(self) -> bool:
@@ -323,6 +331,9 @@ def open_export(
     to: int | None = None,
     known: "list[EpochStart] | None" = None,
     tls: OutgoingTls | None = None,
+    *,
+    failover_s: float = FAILOVER_S,
 ) -> LogExport:
     """Create an export from the current master of broker group `broker`."""
-    return LogExport(lambda: find_home(name_server, broker, tls), start, to, known)
+    find = partial(find_home, name_server, broker, tls)
+    return LogExport(find, start, to, known, failover_s=failover_s)

@@ -5,7 +5,6 @@ where they were found. Directories are only read, without their lock (ADR 0041).
 """
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,9 +55,7 @@ def plan_brokers(options: LogOptions) -> list[LearnerSplit]:
 
 def split_of(export: LogExport, broker: str) -> LearnerSplit:
     """Return the range that `export` would read now; this uses the export up."""
-    with closing(export.ranges()) as ranges:
-        next(ranges, None)
-    return LearnerSplit(broker, export.began, export.end or 0)
+    return LearnerSplit(broker, *export.find_bounds())
 
 
 def learn(split: LearnerSplit, options: LogOptions) -> Iterator["pa.RecordBatch"]:

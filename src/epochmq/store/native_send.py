@@ -109,14 +109,14 @@ class SentSizes(NamedTuple):
 
     topic: str
     message_type: int
-    """0 to `MESSAGE_TYPES` - 1, as in `native.h`."""
+    """0 to 3, as in `native.h`."""
     counts: list[int]
     """Number of messages of each class."""
     bytes: int
     """Bytes of their records."""
 
 
-MESSAGE_TYPES = 4
+_TYPES = 4
 _SIZE_FIELDS = SIZE_CLASSES + 1
 _NO_SIZES = memoryview(bytes(8 * _SIZE_FIELDS)).cast("q")
 
@@ -150,7 +150,7 @@ class SendRun:
                 ("answers", ANSWERS_BYTES_MAX),
                 ("slots", 8 * _SLOT_FIELDS * SLOTS_MAX),
                 ("touched", 4 * SLOTS_MAX),
-                ("sizes", 8 * _SIZE_FIELDS * MESSAGE_TYPES * _SEND_TOPICS_MAX),
+                ("sizes", 8 * _SIZE_FIELDS * _TYPES * _SEND_TOPICS_MAX),
                 ("ends", 8 * (MESSAGES_MAX + ENDINGS_MAX)),
                 ("endings", _ENDING.size * ENDINGS_MAX),
                 ("texts", ENDINGS_BYTES_MAX),
@@ -298,13 +298,13 @@ class SendRun:
     def pop_message_sizes(self) -> list[SentSizes]:
         """Return what was staged since the last call, by topic and type of message."""
         found = []
-        fields = MESSAGE_TYPES * _SIZE_FIELDS
+        fields = _TYPES * _SIZE_FIELDS
         for number, topic in enumerate(self._topics):
             start = number * fields
             sizes = self._sizes[start : start + fields].tolist()
             if not any(sizes):
                 continue
-            for message_type in range(MESSAGE_TYPES):
+            for message_type in range(_TYPES):
                 at = message_type * _SIZE_FIELDS
                 *counts, total = sizes[at : at + _SIZE_FIELDS]
                 if total:

@@ -76,7 +76,7 @@ def test_what_is_kept_is_what_was_added_without_a_gap(steps: list[tuple[str, int
             at += size
             continue
         start, end = at - 5 + first, at - 5 + first + size
-        found = kept.take(QUEUE, start, end)
+        found = kept.find_range(QUEUE, start, end)
         assert start <= found.start <= found.end <= end
         assert bool(found.pieces) == (found.start < found.end)
         text = b"".join(found.pieces)

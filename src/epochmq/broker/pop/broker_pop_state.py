@@ -275,7 +275,7 @@ class PopState:
                     QueueKey(point.group, point.topic, point.queue_id),
                     [at for bit, at in enumerate(slot.offsets) if open_bits >> bit & 1],
                 )
-        for key, batch in self.orders.open_batches():
+        for key, batch in self.orders.batches():
             yield key, sorted({*batch.offsets} - batch.acked_offsets())
 
     # Check points ----------------------------------------------------------------------------

@@ -249,7 +249,7 @@ class Orders:
     def __len__(self) -> int:
         return len(self._batches)
 
-    def open_batches(self) -> list[tuple[QueueKey, OrderedBatch]]:
+    def batches(self) -> list[tuple[QueueKey, OrderedBatch]]:
         """Return the last batch of each queue, acknowledged or not."""
         return list(self._batches.items())
 

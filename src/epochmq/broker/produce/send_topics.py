@@ -82,9 +82,9 @@ class TypeCounts:
         """Bytes of their records."""
 
     def add(self, messages: int, size: int) -> None:
-        """Count `messages` of `size` bytes each."""
-        self.sizes[bisect_left(stat.MESSAGE_SIZE_BYTES, size)] += messages
-        self.bytes += messages * size
+        """Count messages whose records have `size` bytes together; all count as of one size."""
+        self.sizes[bisect_left(stat.MESSAGE_SIZE_BYTES, size / messages)] += messages
+        self.bytes += size
 
 
 class SendTopic:
@@ -202,10 +202,8 @@ class SendTopics:
         """Count a stored batch; each message counts as `size / messages` bytes, as in RocketMQ."""
         self.add(topic, queue_id, messages, size)
         send_topic = self.get(topic)
-        if send_topic is not None:
-            counts = send_topic.of_type(message_type)
-            counts.sizes[bisect_left(stat.MESSAGE_SIZE_BYTES, size / max(1, messages))] += messages
-            counts.bytes += size
+        if send_topic is not None and messages:
+            send_topic.of_type(message_type).add(messages, size)
 
     def add(self, topic: str, queue_id: int, messages: int, size: int) -> None:
         """Count stored messages of one queue, if the topic still has a state.

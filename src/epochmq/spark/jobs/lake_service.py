@@ -8,11 +8,11 @@ of a consumer group, so the tools that show the lag of consumers show that of ta
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from epochmq.base.errors import EpochError, NotFound, UsageError
 from epochmq.model.topic import TABLE_ATTRIBUTE
@@ -25,6 +25,9 @@ from epochmq.spark.jobs.job_status import JobReports, job_reports
 from epochmq.tables.archive_table import ESCAPED
 from epochmq.tables.iceberg import DEFAULT_NAME
 from epochmq.tables.opening import open_table
+
+if TYPE_CHECKING:
+    from epochmq.spark.jobs.log_feed import LogFeed
 
 log = logging.getLogger(__name__)
 
@@ -106,14 +109,6 @@ class KeptTopic:
         self.locks.close()
 
 
-class Feed(Protocol):
-    """New records of topics, which are read before their ranges are planned."""
-
-    def advance(self, topics: Collection[str]) -> None:
-        """Read what is new in these topics."""
-        ...
-
-
 def wanted_tables(attributes: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return topic -> format for the topics that are to be kept as tables."""
     return {
@@ -154,7 +149,7 @@ class LakeService:
         runner: Runner,
         clock_s: Callable[[], float] = time.monotonic,
         reports: JobReports | None = None,
-        feed: Feed | None = None,
+        feed: "LogFeed | None" = None,
     ) -> None:
         self._options = options
         self._feed = feed
@@ -306,7 +301,6 @@ def lake_service(options: LakeOptions) -> Iterator[LakeService]:
 
     timeout_ms = options.failover_timeout_ms
     feed = open_feed(options.name_server, options.tls) if options.learner else None
-    runner_read = feed.read if feed is not None else None
     source = TaskSource(
         options.name_server, timeout_ms, tls=options.tls, read_from=options.read_from
     )
@@ -314,7 +308,7 @@ def lake_service(options: LakeOptions) -> Iterator[LakeService]:
         Cluster(options.name_server, failover_timeout_ms=timeout_ms, tls=options.tls) as cluster,
         job_reports(options.name_server, options.tls) as reports,
     ):
-        runner = InProcess(source, runner_read)
+        runner = InProcess(source, None if feed is None else feed.read)
         service = LakeService(options, cluster, runner, reports=reports, feed=feed)
         try:
             yield service

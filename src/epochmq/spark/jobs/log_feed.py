@@ -21,8 +21,9 @@ from epochmq.model.sys_flag import INNER_BATCH, TX_MASK, TX_PREPARED, TX_ROLLBAC
 from epochmq.model.topic import MessageQueue
 from epochmq.runtime.tls import OutgoingTls
 from epochmq.spark.jobs.archive_plan import Range
-from epochmq.spark.log_export import LogExport
-from epochmq.spark.log_learner import EpochStart, find_brokers, find_home
+from epochmq.spark.jobs.archive_task import Fetch
+from epochmq.spark.log_export import LogExport, open_export
+from epochmq.spark.log_learner import EpochStart, find_brokers
 from epochmq.spark.log_records import WholeRecords
 from epochmq.spark.log_scan import LogDamage, RecordRun, fronts_of, topics_of
 
@@ -67,7 +68,7 @@ class KeptRecords:
             kept.append(piece)
             self.bytes += len(piece.records)
 
-    def take(self, queue: MessageQueue, start: int, end: int) -> Covered:
+    def find_range(self, queue: MessageQueue, start: int, end: int) -> Covered:
         """Return what is kept of `[start, end)`; pieces at the edges may reach beyond the range.
 
         Records before `start` are forgotten: they were read before.
@@ -166,7 +167,7 @@ class LogFeed:
         self._find = find
         self._export = export
         self._bytes_max = bytes_max
-        self._places: dict[str, _FollowedLog] = {}
+        self._followed: dict[str, _FollowedLog] = {}
         self._refused: dict[str, str] = {}
         """Why a group cannot be followed; a reason is logged once."""
 
@@ -190,9 +191,9 @@ class LogFeed:
                 self._begin_again(broker)
                 self._refuse(broker, str(error))
 
-    def read(self, one: Range, fetch: Callable[[Range], Iterable[Buffer]]) -> Iterator[Buffer]:
+    def read(self, one: Range, fetch: Fetch) -> Iterator[Buffer]:
         """Yield the raw records of a range; `fetch` gets what is not kept."""
-        found = self.kept.take(one.queue, one.start, one.end)
+        found = self.kept.find_range(one.queue, one.start, one.end)
         if not found.pieces:
             yield from fetch(one)
             return
@@ -203,14 +204,13 @@ class LogFeed:
             yield from fetch(Range(one.queue, found.end, one.end))
 
     def _follow(self, broker: str, topics: Collection[str]) -> None:
-        place = self._places.get(broker)
-        if place is None:
+        followed = self._followed.get(broker)
+        if followed is None:
             export = self._export(broker, 0, [])
-            with closing(export.ranges()) as ranges:
-                next(ranges, None)
-            self._places[broker] = _FollowedLog(export.end or 0, export.entries)
+            _, end = export.find_bounds()
+            self._followed[broker] = _FollowedLog(end, export.entries)
             return
-        export = self._export(broker, place.offset, place.entries)
+        export = self._export(broker, followed.offset, followed.entries)
         whole = WholeRecords(export, crc=True)
         with closing(export.ranges()) as ranges:
             for one in ranges:
@@ -218,13 +218,14 @@ class LogFeed:
                     self._keep(broker, data, base, found, topics)
                 if self.kept.bytes > self._bytes_max:
                     log.info(
-                        "more than %(bytes)d bytes are new: the log of %(broker)s is followed"
-                        " again from its end; the brokers are asked for what is before it",
-                        {"bytes": self._bytes_max, "broker": broker},
+                        "more than %(bytes)d bytes are new: all logs are followed again from their"
+                        " ends; the brokers are asked for what is before them",
+                        {"bytes": self._bytes_max},
                     )
-                    self._begin_again(broker)
+                    for each in list(self._followed):
+                        self._begin_again(each)
                     return
-        place.offset, place.entries = export.offset, export.entries
+        followed.offset, followed.entries = export.offset, export.entries
 
     def _keep(
         self,
@@ -243,7 +244,7 @@ class LogFeed:
 
     def _begin_again(self, broker: str) -> None:
         self.kept.forget(broker)
-        self._places.pop(broker, None)
+        self._followed.pop(broker, None)
 
     def _refuse(self, broker: str, why: str) -> None:
         if self._refused.get(broker) != why:
@@ -259,7 +260,6 @@ def open_feed(name_server: str, tls: OutgoingTls | None = None) -> LogFeed:
     """Return a feed of all broker groups that the name server knows."""
 
     def export(broker: str, start: int, known: list[EpochStart]) -> LogExport:
-        find = lambda: find_home(name_server, broker, tls)  # noqa: E731
-        return LogExport(find, start, None, known, failover_s=FAILOVER_S)
+        return open_export(name_server, broker, start, None, known, tls, failover_s=FAILOVER_S)
 
     return LogFeed(lambda: find_brokers(name_server, tls), export)
