@@ -20,7 +20,8 @@ class Specified(NamedTuple):
 
 
 _SENT = ("topic", "message_type", "is_system")
-_OUT = ("topic", "consumer_group", "is_system")
+_OUT = ("topic", "consumer_group", "is_system", "is_retry")
+"""`is_retry` only for POP."""
 _LAG = ("consumer_group", "topic", "is_retry", "is_system")
 _STORE = ("storage_type", "storage_medium")
 _CREATED = ("is_system", "invocation_status")

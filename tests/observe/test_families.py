@@ -10,8 +10,6 @@ from epochmq.observe.families import (
     GAUGE,
     PIECE_ROWS,
     Family,
-    Row,
-    drained,
     write_families,
 )
 
@@ -73,12 +71,3 @@ def test_any_label_value_is_readable_again(text: str) -> None:
     # Its parser splits lines at every kind of line end of Unicode; Prometheus splits at \n only.
     if not any(len(line.splitlines()) > 1 for line in (text + "x").split("\n")):
         assert found == [{"n": text}]
-
-
-def test_drained_rows_are_in_order_and_gone() -> None:
-    rows: list[Row] = [((str(n),), n) for n in range(3)]
-    found = drained(rows)
-    assert next(found) == (("0",), 0)
-    assert len(rows) == 2
-    assert list(found) == [(("1",), 1), (("2",), 2)]
-    assert rows == []

@@ -70,15 +70,16 @@ def build(
 # these deliveries fails, the message is tried out: it becomes a dead letter. So a message is
 # delivered `allowed + 1` times, and `reconsumeTimes` is 0, 1, ... `allowed` in these deliveries.
 #
-# Who looks, and what `retries` is there:
+# Where the rule is applied, and what `retries` is there:
 #
-# - a broker that is asked to take a message back (CONSUMER_SEND_MSG_BACK): the `reconsumeTimes`
-# of   the message that failed; - a broker that a consumer sends a copy to, to the retry topic:
-# one less than the copy's   `reconsumeTimes`, which already counts the retry to come (RocketMQ
-# tests `>` there);   A copy of a group that holds a queue lock is a dead letter at once, as in
-# RocketMQ 5.3: its   consumers are in order, and send what is tried out without one retry more;
-# - a consumer in order, and a POP consumer: the `reconsumeTimes` of the message that failed.
-# Brokers   do not make dead letters of messages that were popped.
+# - A broker that is asked to take a message back (CONSUMER_SEND_MSG_BACK): `reconsumeTimes` of the
+#   message that failed.
+# - A broker that a consumer sends a copy to, to the retry topic: one less than `reconsumeTimes` of
+#   the copy, which counts the coming retry already (RocketMQ tests `>` there). A copy of a group
+#   that holds a queue lock is a dead letter at once, as in RocketMQ 5.3: its consumers are ordered,
+#   and send messages that are tried out without one retry more.
+# - An ordered consumer and a POP consumer: `reconsumeTimes` of the message that failed. Brokers do
+#   not make dead letters of messages that were popped.
 #
 # What `allowed` is: `consumer_limit` at a consumer, `broker_limit` at a broker. A broker makes a
 # dead letter of the first failure when the limit is -1, as RocketMQ's does; consumers never send

@@ -4,47 +4,32 @@ The counters are those of the broker's statistics. Gauges are read at the scrape
 measures and EpochMQ does not is in docs/OPERATING.md.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from epochmq.base.histogram import Histogram
 from epochmq.broker.context.broker_context import BrokerContext
-from epochmq.broker.pop.pop_windows import QueueKey
-from epochmq.broker.requests.query_handlers import max_offset
 from epochmq.broker.serving.roles import Role
 from epochmq.broker.state import broker_stats as counted
 from epochmq.model.names import DLQ, RETRY, is_system_group, is_system_topic
 from epochmq.observe.delayed_metrics import (
-    NOTHING_POPPED,
-    PoppedMessages,
     pop_families,
     popped_messages,
     timer_families,
 )
-from epochmq.observe.families import COUNTER, GAUGE, HISTOGRAM, Family, Row, drained
+from epochmq.observe.families import COUNTER, GAUGE, HISTOGRAM, Family, Row, bool_label
+from epochmq.observe.lag_metrics import LagMeter
 from epochmq.observe.request_metrics import request_families
 from epochmq.store.log_end import kept_bytes
 from epochmq.wire.bodies.controller_bodies import HAConnectionInfo
 
 _TOPIC_LABELS = ("topic", "message_type", "is_system")
-_OUT_LABELS = ("topic", "consumer_group", "is_system")
-_LAG_LABELS = ("consumer_group", "topic", "is_retry", "is_system")
+_OUT_LABELS = ("topic", "consumer_group", "is_system", "is_retry")
+"""Without `is_retry` for what was pulled, as in RocketMQ."""
 _STORE_LABELS = ("storage_type", "storage_medium")
 _STORE = ("local", "disk")
 _PROTOCOL = "remoting"
 _PUSH, _PULL = "push", "pull"
 _TRANSACTION_RESULTS = ("committed", "rolled_back", "refused", "given_up")
-
-
-@dataclass(slots=True)
-class _Lags:
-    """What one pass over all groups and topics found; each row has the labels of `_LAG_LABELS`."""
-
-    lag: list[Row] = field(default_factory=list)
-    latency: list[Row] = field(default_factory=list)
-    inflight: list[Row] = field(default_factory=list)
-    queueing: list[Row] = field(default_factory=list)
-    ready: list[Row] = field(default_factory=list)
 
 
 class BrokerMetrics:
@@ -80,12 +65,11 @@ class BrokerMetrics:
         yield from self._clients()
         yield from self._group()
         popped = yield from popped_messages(self._node)
-        lags = _Lags()
+        lags = LagMeter(self._node, popped)
         for key in list(self._node.offsets.table):
             topic, _, group = key.partition("@")
-            self._measure(lags, topic, group, popped)
-            yield None
-        yield from _lag_families(lags)
+            yield from lags.measure(topic, group)
+        yield from lags.families()
 
     # Messages --------------------------------------------------------------------------------
 
@@ -102,11 +86,11 @@ class BrokerMetrics:
         )  # fmt: skip
         yield Family(
             "rocketmq_messages_out", COUNTER, "Messages delivered.", _OUT_LABELS,
-            _by_group(stats.items(counted.GROUP_GET_NUMS)),
+            _delivered(stats, counted.GROUP_GET_NUMS, lambda popped: popped.messages),
         )  # fmt: skip
         yield Family(
             "rocketmq_throughput_out", COUNTER, "Bytes of messages delivered.", _OUT_LABELS,
-            _by_group(stats.items(counted.GROUP_GET_SIZE)),
+            _delivered(stats, counted.GROUP_GET_SIZE, lambda popped: popped.bytes),
         )  # fmt: skip
         yield Family(
             "rocketmq_send_to_dlq_messages", COUNTER, "Messages moved to dead-letter topics.",
@@ -262,7 +246,7 @@ class BrokerMetrics:
         consumers: dict[tuple[str, ...], int] = {}
         for group in self._node.consumers.groups.values():
             mode = _PULL if group.manner.consume_type == "CONSUME_ACTIVELY" else _PUSH
-            system = _truth(is_system_group(group.name))
+            system = bool_label(is_system_group(group.name))
             for member in group.members.values():
                 language, version = member.language.lower(), str(member.version)
                 key = group.name, language, version, mode, _PROTOCOL, system
@@ -272,51 +256,6 @@ class BrokerMetrics:
             ("consumer_group", "language", "version", "consume_mode", "protocol_type", "is_system"),
             list(consumers.items()),
         )  # fmt: skip
-
-    def _measure(
-        self, lags: _Lags, topic: str, group: str, popped: Mapping[QueueKey, PoppedMessages]
-    ) -> None:
-        """Measure how far a group is behind in one topic."""
-        node = self._node
-        config = node.topics.get(topic)
-        if config is None or topic.startswith(DLQ):
-            return
-        wall = node.clock.wall_ms()
-        lag = inflight = ready = 0
-        first_unread = first_unpulled = wall
-        for queue_id in range(config.read_queue_nums):
-            end = max_offset(node, topic, queue_id)
-            committed = node.offsets.get(group, topic, queue_id)
-            committed = end if committed < 0 else min(committed, end)
-            queue = QueueKey(group, topic, queue_id)
-            of_pop = popped.get(queue, NOTHING_POPPED)
-            taken = max(
-                node.stats.pulled_to(topic, queue_id, group),
-                node.pop.windows.next_offset(queue) or 0,
-                of_pop.end,
-            )
-            pulled = max(committed, min(taken, end))
-            is_popped = node.pop.windows.width(queue) or of_pop.count
-            own = of_pop.count if is_popped else pulled - committed
-            first = min(of_pop.first, pulled) if is_popped else committed
-            inflight += own
-            ready += end - pulled
-            lag += own + end - pulled
-            unread_at = self._stored_at(topic, queue_id, first, end)
-            unpulled_at = self._stored_at(topic, queue_id, pulled, end)
-            first_unread = min(first_unread, unread_at or wall)
-            first_unpulled = min(first_unpulled, unpulled_at or wall)
-        system = is_system_topic(topic) or is_system_group(group)
-        labels = (group, topic, _truth(topic.startswith(RETRY)), _truth(system))
-        lags.lag.append((labels, lag))
-        lags.latency.append((labels, wall - first_unread))
-        lags.inflight.append((labels, inflight))
-        lags.queueing.append((labels, wall - first_unpulled))
-        lags.ready.append((labels, ready))
-
-    def _stored_at(self, topic: str, queue_id: int, offset: int, end: int) -> int:
-        """Return when message `offset` was stored (wall ms); 0 if there is none."""
-        return max(0, self._node.store.store_time(topic, queue_id, offset)) if offset < end else 0
 
     # Group of brokers ------------------------------------------------------------------------
 
@@ -344,7 +283,7 @@ class BrokerMetrics:
         status = node.replica.ha_status()
         if status.master:
             links = {  # of two connections of one replica the newer one
-                (_replica_name(link), _truth(link.in_sync)): link
+                (_replica_name(link), bool_label(link.in_sync)): link
                 for link in status.ha_connection_info
             }
             yield Family(
@@ -401,39 +340,37 @@ def _gauge(name: str, help_text: str, value: float) -> Family:
     return Family(name, GAUGE, help_text, (), [((), value)])
 
 
-def _lag_families(lags: _Lags) -> Iterator[Family]:
-    for name, help_text, rows in (
-        ("lag_messages", "Messages that are not consumed.", lags.lag),
-        ("lag_latency_milliseconds", "Age of the first message not consumed.", lags.latency),
-        ("inflight_messages", "Messages pulled or popped, not consumed.", lags.inflight),
-        ("queueing_latency_milliseconds", "Age of the first message not pulled.", lags.queueing),
-        ("ready_messages", "Messages that are not pulled.", lags.ready),
-    ):
-        name = f"rocketmq_consumer_{name}"
-        yield Family(name, GAUGE, help_text, _LAG_LABELS, drained(rows))
-
-
 def _by_type(
     sizes: Iterable[tuple[tuple[str, str], Histogram]],
 ) -> Iterator[tuple[Sequence[str], Histogram]]:
     """Return the sizes of messages with the values of `_TOPIC_LABELS`."""
     for (topic, message_type), histogram in sizes:
         if not topic.startswith((RETRY, DLQ)):
-            yield (topic, message_type, _truth(is_system_topic(topic))), histogram
+            yield (topic, message_type, bool_label(is_system_topic(topic))), histogram
 
 
-def _by_group(items: Iterable[tuple[str, counted.StatsItem]]) -> Iterator[Row]:
-    for key, item in items:
+def _delivered(
+    stats: counted.Stats, name: str, of_pop: Callable[[counted.PopCount], int]
+) -> Iterator[Row]:
+    """Yield what was delivered by topic and group; what was popped has the label `is_retry`."""
+    for key, item in stats.items(name):
         topic, _, group = key.partition("@")
-        if not topic.startswith((RETRY, DLQ)):
-            system = is_system_topic(topic) or is_system_group(group)
-            yield (topic, group, _truth(system)), item.value
+        if topic.startswith((RETRY, DLQ)):
+            continue
+        labels = topic, group, bool_label(is_system_topic(topic) or is_system_group(group))
+        pulled = item.value
+        for is_retry in (False, True):
+            if (popped := stats.pops.get((topic, group, is_retry))) is not None:
+                pulled -= of_pop(popped)
+                yield (*labels, bool_label(is_retry)), of_pop(popped)
+        if pulled:
+            yield labels, pulled
 
 
 def _to_dlq(items: Iterable[tuple[str, counted.StatsItem]]) -> Iterator[Row]:
     for key, item in items:
         topic, _, group = key.partition("@")
-        yield (group, topic, _truth(is_system_group(group))), item.value
+        yield (group, topic, bool_label(is_system_group(group))), item.value
 
 
 def _replica_name(link: HAConnectionInfo) -> str:
@@ -443,7 +380,3 @@ def _replica_name(link: HAConnectionInfo) -> str:
     """
     known = link.epochmq_broker_id
     return str(known) if isinstance(known, int) else link.addr
-
-
-def _truth(value: bool) -> str:
-    return "true" if value else "false"

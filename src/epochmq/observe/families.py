@@ -24,7 +24,7 @@ __all__ = [
     "HISTOGRAM",
     "Family",
     "Row",
-    "drained",
+    "bool_label",
     "write_families",
 ]
 
@@ -33,7 +33,10 @@ PIECE_ROWS = 10
 
 
 Row = tuple[Sequence[str], float | Histogram]
-"""Values of the labels, and the value: a `Histogram` in families of that kind, else a number."""
+"""Values of the labels, and the value: a `Histogram` in families of that kind, else a number.
+
+The last labels of a family may have no values; the sample is then without them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,9 @@ class Family:
     common: Mapping[str, str] | None = None
 
 
-def drained(rows: list[Row]) -> Iterator[Row]:
-    """Yield the rows and remove each from the list, so that many are not freed in one step."""
-    rows.reverse()
-    while rows:
-        yield rows.pop()
+def bool_label(value: bool) -> str:
+    """Return the value of a label that is true or false."""
+    return "true" if value else "false"
 
 
 class _Piece:

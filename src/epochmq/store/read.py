@@ -160,6 +160,20 @@ class Reader:
         holes = [at for at, unit in enumerate(found) if unit[1] == PRE_BLANK_SIZE]
         return found[: holes[0]] if holes else found
 
+    def tags_codes(self, topic: str, queue_id: int, offset: int, count: int) -> list[int]:
+        """Return the tags codes of up to `count` units of a plain queue, without a look at the log.
+
+        They are for estimates: neither the units nor their records are checked.
+        """
+        queue = self._queues.find(topic, queue_id)
+        if queue is None or isinstance(queue, BatchQueue):
+            return []
+        low, high = self._bounds(queue)
+        if not low <= offset < high:
+            return []
+        units = queue.units(offset, min(count, high - offset))
+        return [tags for _, _, tags in UNIT.iter_unpack(units)]
+
     def _units(
         self, queue: ConsumeQueue, first: int, count: int, room: int
     ) -> tuple[bytes, DamagedRange | None]:

@@ -165,6 +165,7 @@ class Store:
         self.earliest_time = reader.earliest_time
         self.message_at = reader.message_at
         self.units = reader.units
+        self.tags_codes = reader.tags_codes
         self.remake = native.remake
         self.waits = native.waits
         self.topics = queues.names

@@ -34,9 +34,9 @@ def reads_in(tree: ast.AST, function: str = "") -> set[tuple[str, str]]:
 
 @cache
 def all_reads() -> dict[str, set[str]]:
-    """Functions by the attribute that they read, of the broker and the store."""
+    """Functions by the attribute that they read, of the broker, the store and the metrics."""
     found: dict[str, set[str]] = {}
-    for folder in ("broker", "store", "replication"):
+    for folder in ("broker", "store", "replication", "observe"):
         for path in (SOURCES / folder).rglob("*.py"):
             for attribute, function in reads_in(ast.parse(path.read_text())):
                 found.setdefault(attribute, set()).add(function)

@@ -112,7 +112,7 @@ def test_keys_without_effect_are_taken_with_a_warning_as_in_the_file(
     node = FakeNode()
     keys = (
         "enableNotifyAfterPopOrderLockRelease",
-        "estimateAccumulation",
+        "enableDetailStat",
         "enableSingleTopicRegister",
         "enableSplitRegistration",
         "isScanAvailableNameSrv",
@@ -122,7 +122,7 @@ def test_keys_without_effect_are_taken_with_a_warning_as_in_the_file(
         assert f"option '{key}' has no effect" in caplog.text
         assert load_options({key: "true"}, env={})
     assert FILE not in node.fake_disk.files
-    assert answer(node, UPDATE, None, b"estimateAccumulation=true\nslaveReadEnable=true").code == 0
+    assert answer(node, UPDATE, None, b"enableDetailStat=true\nslaveReadEnable=true").code == 0
     assert node.options.slave_read_enable
     assert answer(node, UPDATE, None, b"aclEnable=true").code == 16
     assert answer(node, UPDATE, None, b"estimateAccumulaton=true").code == 16

@@ -70,9 +70,9 @@ def value(stats: Stats, name: str, key: str) -> tuple[int, int] | None:
 
 def test_reads_are_counted_by_group_and_queue() -> None:
     stats = Stats(0, 0, "C")
-    stats.read("T", 0, "G", 3, 300, 3)
-    stats.read("T", 0, "G", 2, 200, 5)
-    stats.read("T", 1, "G", 1, 100, 9)
+    stats.read("T", 0, "G", 3, 300, next_offset=3)
+    stats.read("T", 0, "G", 2, 200, next_offset=5)
+    stats.read("T", 1, "G", 1, 100, next_offset=9)
     assert value(stats, stat.GROUP_GET_NUMS, "T@G") == (6, 3)
     assert value(stats, stat.GROUP_GET_SIZE, "T@G") == (600, 3)
     assert value(stats, stat.QUEUE_GET_NUMS, "T@0@G") == (5, 2)
@@ -88,8 +88,8 @@ def test_reads_are_counted_by_group_and_queue() -> None:
 def test_how_far_a_group_has_pulled() -> None:
     stats = Stats(0, 0)
     assert stats.pulled_to("T", 0, "G") == 0
-    stats.read("T", 0, "G", 3, 300, 30)
-    stats.read("T", 0, "H", 3, 300, 40)
+    stats.read("T", 0, "G", 3, 300, next_offset=30)
+    stats.read("T", 0, "H", 3, 300, next_offset=40)
     assert stats.pulled_to("T", 0, "G") == 30
     stats.forget_pulled("T", "G")
     assert (stats.pulled_to("T", 0, "G"), stats.pulled_to("T", 0, "H")) == (0, 40)
@@ -101,7 +101,7 @@ def test_readers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "STAT_ITEMS_MAX", 2)
     stats = Stats(0, 0)
     for number in range(5):
-        stats.read("T", number, "G", 1, 1, 1)
+        stats.read("T", number, "G", 1, 1, next_offset=1)
     assert stats.get_found.total == 5
     assert stats.pulled_to("T", 1, "G") == 1
     assert stats.pulled_to("T", 4, "G") == 0

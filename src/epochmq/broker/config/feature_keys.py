@@ -183,6 +183,40 @@ class PopKeys:
     )  # fmt: skip
 
 
+# Lag keys ------------------------------------------------------------------------------------
+# How the metrics count the messages that a consumer group has not consumed.
+
+
+@dataclass(frozen=True, kw_only=True)
+class LagKeys:
+    # Lag of consumer groups in the metrics.
+    estimate_accumulation: bool = option(
+        True,
+        "Count only the messages whose tag the group subscribes to; a long backlog is estimated.",
+        mutable=True,
+    )
+    use_static_subscription: bool = option(
+        False,
+        "With estimateAccumulation: use the subscription in the group's configuration, not that of"
+        " its consumers.",
+        mutable=True,
+    )
+    max_consume_queue_scan: int = option(
+        20_000,
+        "With estimateAccumulation: units of a queue that are examined for a group.",
+        mutable=True,
+        low=1,
+        high=1_000_000,
+    )
+    sample_count_threshold: int = option(
+        5_000,
+        "With estimateAccumulation: so many matching units of a queue are enough for an estimate.",
+        mutable=True,
+        low=1,
+        high=1_000_000,
+    )
+
+
 # Acting keys ---------------------------------------------------------------------------------
 # Options of slave acting master (RIP-32), under RocketMQ's names; not used with controllers.
 #

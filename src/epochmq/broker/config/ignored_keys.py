@@ -79,7 +79,7 @@ _BROKER = """
     enableNotifyAfterPopOrderLockRelease enableNotifyBeforePopCalculateLag enablePopBatchAck
     enablePopLog enablePopMessageThreshold enableRegisterProducer
     enableSingleTopicRegister
-    enableSkipLongAwaitingAck enableSplitRegistration estimateAccumulation
+    enableSkipLongAwaitingAck enableSplitRegistration
     expectConsumerNumUseFilter fetchNameSrvAddrByDnsLookup
     fetchNamesrvAddrByAddressServer fetchNamesrvAddrInterval filterDataCleanTimeSpan
     filterSupportRetry forceRegister
@@ -100,7 +100,6 @@ _BROKER = """
     skipWhenCKRePutReachMaxTimes splitRegistrationSize subscriptionExpiredTimeout
     transactionMetricFlushInterval
     transferMsgByHeap updateNameServerAddrPeriod usePIDColdCtrStrategy
-    useStaticSubscription
 """
 _STORE = """
     accessMessageInMemoryHotRatio
@@ -124,7 +123,7 @@ _STORE = """
     logicQueueSwapMapInterval logicQueueSwapMapReserveFileNum
     logicalDiskSpaceCleanForciblyThreshold mappedFileSizeConsumeQueueExt
     mappedFileSwapEnable maxAsyncPutMessageRequests
-    maxBatchDeleteFilesNum maxChecksumRange maxConsumeQueueScan maxFilterMessageSize
+    maxBatchDeleteFilesNum maxChecksumRange maxFilterMessageSize
     maxLmqConsumeQueueNum maxOffsetMapSize
     maxRecoveryCommitlogFiles maxSlaveResendLength maxTopicLength maxTransferBytesOnMessageInDisk
     maxTransferCountOnMessageInDisk memTableFlushIntervalMs
@@ -133,7 +132,7 @@ _STORE = """
     putMessageTimeout putMsgIndexHightWater readOnlyCommitLogStorePaths readUnCommitted
     realTimePersistRocksDBConfig recheckReputOffsetFromCq redeleteHangedFileInterval
     replicasPerDiskPartition rocksdbCQDoubleWriteEnable rocksdbCompressionType
-    rocksdbFlushWalFrequency rocksdbWalFileRollingThreshold sampleCountThreshold sampleSteps
+    rocksdbFlushWalFrequency rocksdbWalFileRollingThreshold sampleSteps
     scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked
     searchBcqByCacheEnable spinLockCollisionRetreatOptimalDegree
     statRocksDBCQIntervalSec storePathDLedgerCommitLog

@@ -279,6 +279,18 @@ def mark_of(topic: str) -> str:
     return RETRY_V2 if "+" in topic else RETRY_V1
 
 
+def topic_of_retries(group: str, topic: str) -> str | None:
+    """Return the topic whose retries of `group` are in `topic`; None if `topic` is no such topic.
+
+    The inverse of `retry_name` for a group that is known, for V1 names too.
+    """
+    for separator in ("+", "_"):
+        prefix = names.retry_topic(group + separator)
+        if topic.startswith(prefix) and topic != prefix:
+            return topic.removeprefix(prefix)
+    return None
+
+
 def sources(group: str, topic: str) -> tuple[str, ...]:
     """Return every topic that a pop of `topic` reads: the topic and its retry topics."""
     if names.is_retry_topic(topic):

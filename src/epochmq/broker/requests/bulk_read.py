@@ -181,7 +181,9 @@ def _code(found: ReadResult, asked: int) -> ResponseCode:
 
 def _count(node: BrokerContext, topic: str, queue_id: int, found: ReadResult) -> None:
     if found.count:
-        node.stats.read(topic, queue_id, READER, found.count, found.size, found.next_offset)
+        node.stats.read(
+            topic, queue_id, READER, found.count, found.size, next_offset=found.next_offset
+        )
 
 
 HANDLERS: dict[int, NodeHandler] = {RequestCode.BULK_READ: handle_bulk_read}

@@ -137,9 +137,13 @@ class PopHandler:
 
     def _count(self, request: PopRequest, parts: Sequence[QueuePart]) -> None:
         for part in parts:
-            size = sum(map(len, part.chunks))
             self._node.stats.read(
-                request.topic, part.key.queue_id, request.group, len(part.offsets), size, 0
+                request.topic,
+                part.key.queue_id,
+                request.group,
+                len(part.offsets),
+                sum(map(len, part.chunks)),
+                is_retry=part.key.topic != request.topic,
             )
 
     # Waking ----------------------------------------------------------------------------------

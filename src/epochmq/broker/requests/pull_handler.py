@@ -273,7 +273,7 @@ class PullHandler:
             request.group,
             result.count,
             result.size,
-            result.next_offset,
+            next_offset=result.next_offset,
         )
 
 

@@ -141,17 +141,31 @@ class Meter:
 
 
 class QueueReads:
-    """One group's reads of one queue since the last tick, and how far it has read."""
+    """One group's reads of one queue since the last tick, and how far it has read.
+
+    Args:
+        topic, queue_id, group: what was read, by whom.
+        is_retry: whether the messages were popped from the topic's retry topics; None for pulls.
+    """
 
     __slots__ = ("bytes", "key", "messages", "next_offset", "times", "used")
 
-    def __init__(self, topic: str, queue_id: int, group: str) -> None:
-        self.key = topic, queue_id, group
+    def __init__(self, topic: str, queue_id: int, group: str, is_retry: bool | None) -> None:
+        self.key = topic, queue_id, group, is_retry
         self.used = False
         """Whether there are reads to move to the statistics."""
         self.times = self.messages = self.bytes = 0
         self.next_offset = 0
-        """Queue offset after the last delivered message; 0 if none was delivered."""
+        """Queue offset after the last message pulled; 0 if none was pulled."""
+
+
+class PopCount:
+    """The messages that a group popped from one topic, or from its retry topics."""
+
+    __slots__ = ("bytes", "messages")
+
+    def __init__(self) -> None:
+        self.messages = self.bytes = 0
 
 
 # Times ---------------------------------------------------------------------------------------
@@ -240,8 +254,13 @@ class Stats:
         self._items: dict[str, dict[str, StatsItem]] = {}
         self._count = 0
         self._overflow = StatsItem()
-        self._reads: dict[tuple[str, int, str], QueueReads] = {}
+        self._reads: dict[tuple[str, int, str, bool | None], QueueReads] = {}
         self._used_reads: list[QueueReads] = []
+        self.pops: dict[tuple[str, str, bool], PopCount] = {}
+        """What groups popped, by topic, group, and whether it came from the retry topics.
+
+        The same messages are counted under `GROUP_GET_NUMS` and `GROUP_GET_SIZE`, too.
+        """
         self._cluster = cluster
         self._queue: list[StatsItem] = []
         """Items still to be sampled in this round."""
@@ -278,12 +297,27 @@ class Stats:
         return list(self._items.get(name, {}).items())
 
     def read(
-        self, topic: str, queue_id: int, group: str, messages: int, size: int, next_offset: int
+        self,
+        topic: str,
+        queue_id: int,
+        group: str,
+        messages: int,
+        size: int,
+        *,
+        next_offset: int = 0,
+        is_retry: bool | None = None,
     ) -> None:
-        """Count messages that were delivered to a group; `next_offset` is 0 for POP."""
-        reads = self._reads.get((topic, queue_id, group))
+        """Count messages that were delivered to a group.
+
+        Args:
+            topic, queue_id, group: what was read, by whom; the topic itself for its retry topics.
+            messages, size: how many, and the bytes of their records.
+            next_offset: queue offset after the last message, for pulls.
+            is_retry: for POP, whether the messages came from the retry topics.
+        """
+        reads = self._reads.get((topic, queue_id, group, is_retry))
         if reads is None:
-            reads = QueueReads(topic, queue_id, group)
+            reads = QueueReads(topic, queue_id, group, is_retry)
             if len(self._reads) < STAT_ITEMS_MAX:
                 self._reads[reads.key] = reads
         if not reads.used:
@@ -297,7 +331,7 @@ class Stats:
 
     def pulled_to(self, topic: str, queue_id: int, group: str) -> int:
         """Return the queue offset after the last message that a group pulled; 0 if unknown."""
-        reads = self._reads.get((topic, queue_id, group))
+        reads = self._reads.get((topic, queue_id, group, None))
         return 0 if reads is None else reads.next_offset
 
     def forget_pulled(self, topic: str, group: str) -> None:
@@ -310,7 +344,7 @@ class Stats:
         """Add what was read to the items, and the broker's totals to its own."""
         used, self._used_reads = self._used_reads, []
         for reads in used:
-            topic, queue_id, group = reads.key
+            topic, queue_id, group, is_retry = reads.key
             of_group, of_queue = f"{topic}@{group}", f"{topic}@{queue_id}@{group}"
             for name, key, value in (
                 (GROUP_GET_NUMS, of_group, reads.messages),
@@ -319,6 +353,8 @@ class Stats:
                 (QUEUE_GET_SIZE, of_queue, reads.bytes),
             ):
                 self.add(name, key, value, reads.times)
+            if is_retry is not None:
+                self._count_pops((topic, group, is_retry), reads)
             reads.used = False
             reads.times = reads.messages = reads.bytes = 0
         own = ((BROKER_PUT_NUMS, self.put.total), (BROKER_GET_NUMS, self.get_found.total))
@@ -327,11 +363,22 @@ class Stats:
                 item = self.item(name, self._cluster)
                 item.value = item.times = total
 
+    def _count_pops(self, key: tuple[str, str, bool], reads: QueueReads) -> None:
+        count = self.pops.get(key)
+        if count is None:
+            if len(self.pops) >= STAT_ITEMS_MAX:
+                return
+            count = self.pops[key] = PopCount()
+        count.messages += reads.messages
+        count.bytes += reads.bytes
+
     def forget(self, part: str) -> None:
         """Drop the items of a deleted topic or group: those with `part` between the `@`s."""
         self._hand_over()
         for queue in [key for key in self._reads if part in (key[0], key[2])]:
             del self._reads[queue]
+        for popped in [key for key in self.pops if part in key[:2]]:
+            del self.pops[popped]
         self.message_sizes.forget(lambda key: key[0] == part)
         for name, items in self._items.items():
             if name not in (BROKER_PUT_NUMS, BROKER_GET_NUMS):
