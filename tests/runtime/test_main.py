@@ -27,7 +27,12 @@ def test_an_exception_is_raised() -> None:
 
 
 @both_loops
-def test_ctrl_c_lets_the_program_clean_up_and_shows_no_traceback(uvloop: bool) -> None:
+def test_ctrl_c_lets_the_program_clean_up_and_shows_no_traceback(
+    uvloop: bool, request: pytest.FixtureRequest
+) -> None:
+    # A shell starts what runs in the background with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     cleaned: list[bool] = []
 
     async def main() -> None:

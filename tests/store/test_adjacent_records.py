@@ -1,15 +1,17 @@
 """Units turned into views of the log: with the native code and without it the same."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 from sim.kernel.disk import SimDisk
 from tests.store.world import HOST, SMALL, draft
 
+from epochmq.model.record import decode_all
 from epochmq.native import library
 from epochmq.store.adjacent_records import AdjacentRecords
 from epochmq.store.consume_queue import ConsumeQueue
-from epochmq.store.draft import PRE_BLANK, UNIT, UNIT_BYTES
+from epochmq.store.draft import PRE_BLANK, UNIT, UNIT_BYTES, Draft
 from epochmq.store.store import Store
 
 WALL = 1_700_000_000_000
@@ -55,3 +57,18 @@ def found_with(
     some = units[: 2 * UNIT_BYTES] + third + units[3 * UNIT_BYTES :]
     found = native.find(queue, 0, some, 1 << 40)
     return found.passed, found.changed
+
+
+@pytest.mark.skipif(library.library() is None, reason="no native code")
+@pytest.mark.parametrize(("body", "chunks"), [(0, 1), (3_000, 1), (17_000, 8)])
+def test_many_short_chunks_are_copied_into_one(body: int, chunks: int) -> None:
+    options = replace(SMALL, commit_log_file_bytes=1 << 20)
+    store = Store.open(SimDisk(), options, HOST, WALL)
+    for number in range(8):
+        for topic in ("T", "other"):
+            store.append([Draft(topic, 0, b"%d" % number * body, b"", 0, born_host=HOST)], WALL)
+    store.tick(0, WALL)
+    found = store.read_queue("T", 0, 0, 32, 1 << 30)
+    assert (found.count, len(found.chunks)) == (8, chunks)
+    bodies = [message.body for chunk in found.chunks for message in decode_all(bytes(chunk))]
+    assert bodies == [b"%d" % number * body for number in range(8)]

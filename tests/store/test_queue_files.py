@@ -1,9 +1,12 @@
 """Few descriptors for many files."""
 
+from random import Random
+
 import pytest
 from sim.kernel.disk import SimDisk, SimFile
 
 from epochmq.base.errors import OutOfResources
+from epochmq.store import queue_files
 from epochmq.store.queue_files import QueueFiles
 
 
@@ -64,3 +67,43 @@ class FewDescriptors(SimDisk):
             self.descriptors = 99
             raise OutOfResources(f"cannot open {path}: too many open files")
         return super().open(path, create_size=create_size)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_was_read_ahead_is_what_the_file_has(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_files, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(queue_files, "BLOCKS_MAX", 3)
+    rng = Random(f"read ahead {seed}")
+    disk = SimDisk()
+    files = QueueFiles(disk, 2)
+    written = {f"a/{number}": bytearray(100) for number in range(3)}
+    for path in written:
+        files.write(path, 0, b"", 100)
+    for _ in range(2000):
+        path = rng.choice(list(written))
+        offset, size = rng.randrange(100), rng.randint(0, 40)
+        if rng.random() < 0.3:
+            data = rng.randbytes(min(size, 100 - offset))
+            files.write(path, offset, data)
+            written[path][offset : offset + len(data)] = data
+            assert path in files.unsynced
+        elif rng.random() < 0.02:
+            files.forget(path)
+            disk.remove(path)
+            written[path] = bytearray(100)
+            files.write(path, 0, b"", 100)
+        else:
+            found = files.read_ahead(path, offset, size)
+            assert found == written[path][offset : offset + size], (path, offset, size)
+        assert len(files._blocks) <= 3
+    files.close()
+    assert not files._blocks
+
+
+def test_a_file_that_is_not_there_is_not_remembered() -> None:
+    files = QueueFiles(SimDisk(), 2)
+    assert files.read_ahead("a/1", 0, 10) == b""
+    files.get("a/1", 10)
+    assert files.read_ahead("a/1", 0, 10) == bytes(10)

@@ -141,8 +141,8 @@ class Library:
         self.heads.argtypes, self.heads.restype = [_POINTER], None
         self.units = lib.epq_units
         self.units.argtypes, self.units.restype = [_POINTER], _I64
-        self.neighbours = lib.epq_neighbours
-        self.neighbours.argtypes, self.neighbours.restype = [_POINTER], None
+        self.gather = lib.epq_gather
+        self.gather.argtypes, self.gather.restype = [_POINTER, _I64, _I64], ctypes.py_object
         self.whole = lib.epq_whole
         self.whole.argtypes, self.whole.restype = [_POINTER], _I64
         self.bare = lib.epq_bare

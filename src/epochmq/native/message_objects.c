@@ -1,11 +1,12 @@
-/* Makes Python's messages of the records in the answer to a pull, like decode_all in model/record.py.
+/* Makes Python's messages of the records in the answer to a pull, like decode_all in model/record.py, and bytes
+ * of records in the log.
  *
  * The only part of the native code that makes objects. It uses functions of Python's stable ABI, declared here:
  * the build has no Python headers. The caller holds the interpreter's lock (ctypes.PyDLL).
  *
  * It stops before the first record that is incomplete or damaged; Python examines that record.
  */
-#include "native.h"
+#include "neighbours.h"
 
 typedef struct _object PyObject;
 typedef ptrdiff_t Py_ssize_t;
@@ -30,6 +31,7 @@ extern void PyBuffer_Release(Py_buffer *view);
 extern void Py_IncRef(PyObject *object);
 extern void Py_DecRef(PyObject *object);
 extern PyObject *PyBytes_FromStringAndSize(const char *at, Py_ssize_t size);
+extern char *PyBytes_AsString(PyObject *bytes);
 extern PyObject *PyUnicode_DecodeUTF8(const char *at, Py_ssize_t size, const char *errors);
 extern PyObject *PyLong_FromLongLong(long long value);
 extern PyObject *PyDict_New(void);
@@ -223,4 +225,20 @@ PyObject *epq_messages(PyObject *data, PyObject *make, PyObject *host_of, int64_
     PyBuffer_Release(&view);
     *end = at;
     return messages;
+}
+
+/* Finds records as epq_neighbours does. If they are at least `spans_min` spans of at most `bytes_max` bytes on
+ * average, returns a bytes object with all of them, one behind the other; otherwise an empty one. NULL with an
+ * exception: no memory. */
+PyObject *epq_gather(neighbours *n, int64_t spans_min, int64_t bytes_max)
+{
+    epq_neighbours(n);
+    int is_gathered = n->spans_count >= spans_min && n->size <= n->spans_count * bytes_max;
+    PyObject *gathered = PyBytes_FromStringAndSize(NULL, is_gathered ? n->size : 0);
+    if (!gathered || !is_gathered)
+        return gathered;
+    uint8_t *to = (uint8_t *)PyBytes_AsString(gathered);
+    for (int64_t s = 0; s < n->spans_count; s++)
+        to = copy(to, n->bytes + n->spans[2 * s], n->spans[2 * s + 1] - n->spans[2 * s]);
+    return gathered;
 }

@@ -3,7 +3,7 @@
  *
  * The scan stops before the first record that is incomplete, damaged or unusual; Python examines that record.
  */
-#include "native.h"
+#include "neighbours.h"
 
 enum {
     AHEAD = 4,     /* units whose records are asked for early */
@@ -66,23 +66,6 @@ typedef struct {
 } units;
 MIRRORED(units);
 
-/* In: everything up to `spans`. Out: the rest. Mirrored by units.py. */
-typedef struct {
-    const uint8_t *bytes; /* of one log file, from log offset `start` to `end` */
-    int64_t start;
-    int64_t end;
-    const uint8_t *units;
-    int64_t count;
-    int64_t first; /* queue offset of the first one */
-    int64_t queue_id;
-    int64_t room;    /* bytes; the records behind the first one keep to it */
-    int64_t *spans;  /* room for `count` pairs: where in `bytes` neighbours in the log begin and end */
-    int64_t spans_count;
-    int64_t records;
-    int64_t size;    /* bytes of the records */
-    int64_t passed;  /* units, those without a record too */
-    int64_t changed; /* 1: the record of the next unit does not begin as it was written */
-} neighbours;
 MIRRORED(neighbours);
 
 /* In: all. Out: `at` and `wall`. */

@@ -47,6 +47,15 @@ class AdjacentRecords:
             return self._unseen(units, room)
         if len(units) == UNIT_BYTES:
             return self._one(queue, first, units)
+        at, size, _tags = UNIT.unpack_from(units)
+        segment = None if size == PRE_BLANK_SIZE else self._log.find(at)
+        if segment is not None and len(units) <= NEIGHBOURS_MAX * UNIT_BYTES:
+            native, view = self._native, segment.view
+            found = native.find(view, segment.start, units, first, queue.queue_id, room)
+            if found.passed * UNIT_BYTES == len(units):  # the usual case: all, in one file
+                return FoundRecords(
+                    native.chunks(view), found.records, found.passed, found.size, changed=False
+                )
         return self._many(self._native, queue, first, units, room)
 
     def _one(self, queue: ConsumeQueue, first: int, unit: bytes) -> FoundRecords:
@@ -84,9 +93,7 @@ class AdjacentRecords:
             if segment is None:
                 passed += 1
                 continue
-            rest = units
-            if passed or count > NEIGHBOURS_MAX:
-                rest = units[passed * UNIT_BYTES : (passed + NEIGHBOURS_MAX) * UNIT_BYTES]
+            rest = units[passed * UNIT_BYTES : (passed + NEIGHBOURS_MAX) * UNIT_BYTES]
             view = segment.view
             found = native.find(
                 view, segment.start, rest, first + passed, queue.queue_id, room - total

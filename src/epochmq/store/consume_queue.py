@@ -59,6 +59,8 @@ class ConsumeQueue:
     __slots__ = (
         "_files",
         "_folder",
+        "_last_path",
+        "_last_start",
         "base_bytes",
         "checked",
         "delay_ms",
@@ -93,6 +95,8 @@ class ConsumeQueue:
         self._files = files
         self._folder = f"{self.root}/{topic}/{queue_id}"
         self.file_bytes = file_bytes
+        self._last_start, self._last_path = -1, ""
+        """The last result of `_path`."""
         self.shape = shape
         """The layout of (log offset, size, tags code) in a unit."""
         self.unit_bytes = shape.size
@@ -287,8 +291,7 @@ class ConsumeQueue:
             data = self._files.read(self._path(at), at % self.file_bytes, min(4096, room))
             if not any(data):
                 return []
-            self._files.get(self._path(at)).write(at % self.file_bytes, bytes(len(data)))
-            self._files.unsynced.add(self._path(at))
+            self._files.write(self._path(at), at % self.file_bytes, bytes(len(data)))
             at += len(data)
         later = [
             f"{self._folder}/{name}"
@@ -306,7 +309,10 @@ class ConsumeQueue:
         self.next = self.settled
 
     def _path(self, at: int) -> str:
-        return f"{self._folder}/{file_name(at - at % self.file_bytes)}"
+        start = at - at % self.file_bytes
+        if start != self._last_start:
+            self._last_start, self._last_path = start, f"{self._folder}/{file_name(start)}"
+        return self._last_path
 
     def write_out(self) -> None:
         """Write the units that are not in a file yet; after `DiskFull` they stay in memory."""
@@ -316,11 +322,9 @@ class ConsumeQueue:
             low = at - self.tail_start * self.unit_bytes
             data = bytes(self.tail[low : min(low + room, self._stored_bytes())])
             path = self._path(at)
-            file = self._files.get(path, self.file_bytes)
             if self.written == self.min and at % self.file_bytes:
                 self._pre_blank(path, at % self.file_bytes)
-            file.write(at % self.file_bytes, data)
-            self._files.unsynced.add(path)
+            self._files.write(path, at % self.file_bytes, data, self.file_bytes)
             self.written += len(data) // self.unit_bytes
         drop = self.written - self.tail_start - KEEP_UNITS
         if drop > KEEP_UNITS:
@@ -331,9 +335,7 @@ class ConsumeQueue:
         """Overwrite one unit, in the file and in the tail. Raises `DiskFull`, `DiskFailed`."""
         if number < self.written:
             at = number * self.unit_bytes
-            path = self._path(at)
-            self._files.get(path).write(at % self.file_bytes, data)
-            self._files.unsynced.add(path)
+            self._files.write(self._path(at), at % self.file_bytes, data)
         if number >= self.tail_start:
             low = (number - self.tail_start) * self.unit_bytes
             self.tail[low : low + self.unit_bytes] = data
@@ -348,36 +350,39 @@ class ConsumeQueue:
         hole = UNIT.pack(stop if after is None else after[0], PRE_BLANK_SIZE, 0)
         for number in range(low, high):
             at = number * self.unit_bytes
-            self._files.get(self._path(at)).write(at % self.file_bytes, hole)
-            self._files.unsynced.add(self._path(at))
+            self._files.write(self._path(at), at % self.file_bytes, hole)
 
     def _stored_bytes(self) -> int:
         return (self.settled - self.tail_start) * self.unit_bytes
 
     def _pre_blank(self, path: str, size: int) -> None:
         """Fill the units below the first one with blanks, if the queue begins inside a file."""
-        file = self._files.get(path)
+        file = self._files.get(path, self.file_bytes)
         if file.read(size - self.unit_bytes, self.unit_bytes) == bytes(self.unit_bytes):
-            file.write(0, PRE_BLANK * (size // self.unit_bytes))
+            self._files.write(path, 0, PRE_BLANK * (size // self.unit_bytes))
 
-    def units(self, queue_offset: int, count: int) -> bytes:
-        """Return the bytes of up to `count` units from `queue_offset`, which is at least `min`."""
+    def units(self, queue_offset: int, count: int, *, is_reader: bool = False) -> bytes:
+        """Return the bytes of up to `count` units from `queue_offset`, which is at least `min`.
+
+        For a consumer (`is_reader`), which will continue behind them, more is read and kept.
+        """
         low = queue_offset - self.tail_start
         if low >= 0:
             return bytes(self.tail[low * self.unit_bytes : (low + count) * self.unit_bytes])
         from_files = min(count, -low)
-        data = self._from_files(queue_offset, from_files)
+        data = self._from_files(queue_offset, from_files, is_reader)
         if len(data) == from_files * self.unit_bytes and count > from_files:
             data += bytes(self.tail[: (count - from_files) * self.unit_bytes])
         return data
 
-    def _from_files(self, queue_offset: int, count: int) -> bytes:
+    def _from_files(self, queue_offset: int, count: int, is_reader: bool) -> bytes:
+        read = self._files.read_ahead if is_reader else self._files.read
         data = b""
         at = queue_offset * self.unit_bytes
         left = count * self.unit_bytes
         while left:
             step = min(left, self.file_bytes - at % self.file_bytes)
-            part = self._files.read(self._path(at), at % self.file_bytes, step)
+            part = read(self._path(at), at % self.file_bytes, step)
             data += part
             if len(part) < step:
                 break

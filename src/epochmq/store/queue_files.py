@@ -1,7 +1,12 @@
 """Open files of consume queues, by path, with a limit on the number of open files."""
 
 from epochmq.base.errors import DiskFailed, OutOfResources
-from epochmq.base.ports import Disk, File
+from epochmq.base.ports import Buffer, Disk, File
+
+BLOCK_BYTES = 10_240
+"""Bytes that are read together for a reader that continues behind them: 512 units."""
+BLOCKS_MAX = 256
+"""Blocks that are kept, 2.5 MiB in all."""
 
 
 class QueueFiles:
@@ -11,6 +16,8 @@ class QueueFiles:
         self.disk = disk
         self._open_max = open_max
         self._files: dict[str, File] = {}
+        self._blocks: dict[tuple[str, int], bytes] = {}
+        """What `read_ahead` read, by path and number of the block; the oldest use first."""
         self.unsynced: set[str] = set()
         """Paths written since the last sync."""
         self.created: set[str] = set()
@@ -56,14 +63,46 @@ class QueueFiles:
                 raise
         return file.read(offset, size)
 
+    def read_ahead(self, path: str, offset: int, size: int) -> bytes:
+        """Return the same as `read`, for a reader that will continue behind these bytes.
+
+        Bytes that changed on the device since the block was read may not be noticed.
+        """
+        number, low = divmod(offset, BLOCK_BYTES)
+        if low + size > BLOCK_BYTES:
+            return self.read(path, offset, size)
+        block = self._blocks.pop((path, number), None)
+        if block is None:
+            block = self.read(path, number * BLOCK_BYTES, BLOCK_BYTES)
+            if not block:
+                return block  # the file may be made later, by other means than `write`
+            if len(self._blocks) >= BLOCKS_MAX:
+                del self._blocks[next(iter(self._blocks))]
+        self._blocks[path, number] = block
+        return block[low : low + size]
+
+    def write(self, path: str, offset: int, data: Buffer, create_size: int | None = None) -> None:
+        """Write to a file, which is opened or created as by `get`, and note it as not synced.
+
+        Raises `DiskFull`, `DiskFailed`.
+        """
+        for number in range(offset // BLOCK_BYTES, (offset + len(data)) // BLOCK_BYTES + 1):
+            self._blocks.pop((path, number), None)
+        self.get(path, create_size).write(offset, data)
+        self.unsynced.add(path)
+
     def forget(self, prefix: str) -> None:
         """Close the files at or under `prefix`, before they are removed."""
         for path in [p for p in self._files if p == prefix or p.startswith(prefix + "/")]:
             self._files.pop(path).close()
         for paths in (self.unsynced, self.created):
             paths -= {p for p in paths if p == prefix or p.startswith(prefix + "/")}
+        for key in [k for k in self._blocks if k[0] == prefix or k[0].startswith(prefix + "/")]:
+            del self._blocks[key]
 
     def close(self) -> None:
+        """Close all files."""
         for file in self._files.values():
             file.close()
         self._files.clear()
+        self._blocks.clear()

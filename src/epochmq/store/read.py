@@ -127,11 +127,11 @@ class Reader:
             return self._miss(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         low, high = self._bounds(queue)
         if low <= offset < high:
-            span = (offset, min(high, max(stop, offset + 1)))
+            span = (offset, high if stop >= high else max(stop, offset + 1))
             if isinstance(queue, BatchQueue):
                 return self._batches(queue, span, max_count, max_bytes, accept, verify)
             if accept is None and verify is None:
-                return self._plain(queue, span, max_count, max_bytes)
+                return self._plain(queue, span, (low, high), max_count, max_bytes)
             return self._filtered(queue, span, max_count, max_bytes, accept, verify)
         if high < offset <= queue.next:
             # Another master has shown the messages before `offset` already, and this one has not
@@ -178,7 +178,7 @@ class Reader:
         self, queue: ConsumeQueue, first: int, count: int, room: int
     ) -> tuple[bytes, DamagedRange | None]:
         """Return the usable units, and the damage that makes the next unit unusable."""
-        units = queue.units(first, count)
+        units = queue.units(first, count, is_reader=True)
         if first < queue.trusted or self._check.damage.ranges:
             return self._check.units(queue, first, units, room)
         return units, None
@@ -201,20 +201,36 @@ class Reader:
         return ReadResult(status, [], 0, next_offset, low, high, 0)
 
     def _plain(
-        self, queue: ConsumeQueue, span: tuple[int, int], max_count: int, max_bytes: int
+        self,
+        queue: ConsumeQueue,
+        span: tuple[int, int],
+        bounds: tuple[int, int],
+        max_count: int,
+        max_bytes: int,
     ) -> ReadResult:
         """Read without a filter: adjacent records in the log are returned as one view."""
-        offset, high = span
-        units, damage = self._units(queue, offset, min(max_count, high - offset), max_bytes)
+        offset, stop = span
+        units, damage = self._units(queue, offset, min(max_count, stop - offset), max_bytes)
         if damage is not None and not units:
             return self._damaged(queue, offset, damage)
-        found = self._neighbours.find(queue, offset, units, max_bytes)
-        if found.changed and not found.passed:
+        chunks, records, passed, size, changed = self._neighbours.find(
+            queue, offset, units, max_bytes
+        )
+        if changed and not passed:
             return self._changed(queue, offset)
-        return self._result(queue, found.chunks, found.records, offset + found.passed, found.size)
+        if not chunks:
+            return self._result(queue, chunks, records, offset + passed, size)
+        self.found += 1
+        self.messages += records
+        return ReadResult(GetStatus.FOUND, chunks, records, offset + passed, *bounds, size)
 
     def _result(
-        self, queue: ConsumeQueue, chunks: list[memoryview], count: int, after: int, total: int
+        self,
+        queue: ConsumeQueue,
+        chunks: list[memoryview],
+        count: int,
+        after: int,
+        total: int,
     ) -> ReadResult:
         low, high = self._bounds(queue)
         if not chunks:

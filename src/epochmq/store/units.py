@@ -24,6 +24,8 @@ class UnitsArgs(ctypes.Structure):
 
 NEIGHBOURS_MAX = 512
 """Limit of units examined per call."""
+GATHER_SPANS_MIN, GATHER_BYTES_MAX = 4, 16 * 1024
+"""So many chunks are copied into one if they have fewer bytes than this on average."""
 
 
 class NeighboursArgs(ctypes.Structure):
@@ -85,7 +87,9 @@ class NativeNeighbours:
 
     def __init__(self, library: Library) -> None:
         library.check_sizes(MIRRORED)
-        self._call = library.neighbours
+        self._call = library.gather
+        self._copied = b""
+        """The records of the last call, if they were copied."""
         self._places = (_I64 * (2 * NEIGHBOURS_MAX))()
         self._flat = memoryview(self._places).cast("B").cast("q")
         """The same memory as a buffer: one call reads many numbers from it."""
@@ -109,11 +113,17 @@ class NativeNeighbours:
             args.start, args.end = start, start + len(view)
         args.units, args.count = units, len(units) // UNIT_BYTES
         args.first, args.queue_id, args.room = first, queue_id, room
-        self._call(self._at)
+        self._copied = self._call(self._at, GATHER_SPANS_MIN, GATHER_BYTES_MAX)
         return args
 
     def chunks(self, view: memoryview) -> list[memoryview]:
-        """Return the records that `find` found in `view`; neighbours in the log are one chunk."""
+        """Return the records that `find` found in `view`; neighbours in the log are one chunk.
+
+        Many short chunks are copied into one, because each would cost more than the copy.
+        """
+        if self._copied:
+            copied, self._copied = self._copied, b""
+            return [memoryview(copied)]
         count = self._args.spans_count
         if count == 1:
             return [view[self._places[0] : self._places[1]]]

@@ -194,7 +194,7 @@ class Session:
         if not self.outbox:
             self._transport.wake()
         self.outbox += chunks
-        # An answer to a pull has dozens of chunks, all others have one or two.
+        # An answer to a pull may have dozens of chunks, all others have one or two.
         self.outbox_bytes += len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
 
     def pop_outbox(self) -> list[Buffer]:

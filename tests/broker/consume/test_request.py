@@ -8,7 +8,15 @@ from epochmq.broker.consume.long_polling import PullRequest
 def test_defaults() -> None:
     session = FakeSession()
     request = PullRequest(
-        session, 7, code=11, arrived_ms=5, group="G", topic="T", queue_id=1, offset=2, max_count=32
+        session=session,
+        opaque=7,
+        code=11,
+        arrived_ms=5,
+        group="G",
+        topic="T",
+        queue_id=1,
+        offset=2,
+        max_count=32,
     )
     assert (request.session, request.opaque, request.offset) == (session, 7, 2)
     assert request.deadline == 0

@@ -423,6 +423,11 @@ class ConsumerOffsets:
         deleted_at = self.dropped.since(f"{topic}@{group}")
         return max(deleted_at, self.reset_at(group, topic, queue_id))
 
+    @property
+    def has_resets(self) -> bool:
+        """Whether any queue has a pending reset."""
+        return bool(self._resets)
+
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         return queue_id in self._resets.get(f"{topic}@{group}", {})
 

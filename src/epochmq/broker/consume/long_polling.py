@@ -9,6 +9,8 @@ ms), output are the requests to execute again.
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+import msgspec
+
 from epochmq.base.errors import check
 from epochmq.wire.session import Session
 
@@ -188,68 +190,33 @@ def _number_of(waiter: Waiter[R]) -> int:
 # A pull request with all fields that its later execution needs.
 
 
-class PullRequest:
-    """A pull request that may wait.
+class PullRequest(msgspec.Struct, eq=False, kw_only=True):
+    """A pull request that may wait."""
 
-    `code` is the request's, `arrived_ms` the monotonic time of its arrival.
-    `offset` moves on if the new messages do not match the filter. `accept` filters by the tags code
-    of a consume queue unit, `verify` by the whole record; None lets all messages pass.
-    """
-
-    __slots__ = (
-        "accept",
-        "arrived_ms",
-        "binary",
-        "code",
-        "deadline",
-        "group",
-        "group_sys_flag",
-        "max_count",
-        "offset",
-        "opaque",
-        "queue_id",
-        "session",
-        "slow_broker",
-        "suggested_broker",
-        "topic",
-        "topic_sys_flag",
-        "verify",
-        "was_held",
-    )
-
-    def __init__(
-        self,
-        session: Session,
-        opaque: int,
-        *,
-        code: int,
-        arrived_ms: int,
-        group: str,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_count: int,
-    ) -> None:
-        self.session = session
-        self.opaque = opaque
-        self.code = code
-        self.arrived_ms = arrived_ms
-        self.was_held = False
-        """Whether it waited for messages."""
-        self.binary = False
-        """Whether the request had a binary header; its answer then needs one too."""
-        self.group = group
-        self.topic = topic
-        self.queue_id = queue_id
-        self.offset = offset
-        self.max_count = max_count
-        self.accept: Callable[[int], bool] | None = None
-        self.verify: Callable[[memoryview], bool | None] | None = None
-        self.topic_sys_flag = 0
-        self.group_sys_flag = 0
-        self.suggested_broker = 0
-        self.slow_broker = 0
-        """Id of the broker that is suggested to a client that reads old messages; 0 is the
-        master."""
-        self.deadline = 0
-        """Monotonic ms until which the request may wait; 0 means that it must not wait."""
+    session: Session
+    opaque: int
+    code: int
+    """The request code."""
+    arrived_ms: int
+    """Monotonic time of the arrival."""
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    """The queue offset to read from; moves on if the new messages do not match the filter."""
+    max_count: int
+    accept: Callable[[int], bool] | None = None
+    """Filters by the tags code of a consume queue unit; None lets all messages pass."""
+    verify: Callable[[memoryview], bool | None] | None = None
+    """Filters by the whole record; None lets all messages pass."""
+    topic_sys_flag: int = 0
+    group_sys_flag: int = 0
+    suggested_broker: int = 0
+    slow_broker: int = 0
+    """Id of the broker that is suggested to a client that reads old messages; 0 is the master."""
+    binary: bool = False
+    """Whether the request had a binary header; its answer then needs one too."""
+    was_held: bool = False
+    """Whether it waited for messages."""
+    deadline: int = 0
+    """Monotonic ms until which the request may wait; 0 means that it must not wait."""

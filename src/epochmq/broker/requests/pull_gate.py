@@ -89,12 +89,15 @@ def admit(
     Raises `Refused`, or its subclass `Forbidden`.
     """
     check_broker(node)
-    _check_lite(node, code)
-    group = _check_group(node, header.consumerGroup)
+    if code != RequestCode.PULL_MESSAGE:
+        _check_lite(node, code)
+    group = node.groups.get(header.consumerGroup)
+    if group is None or not group.consume_enable:
+        group = _check_group(node, header.consumerGroup)
     topic = _check_topic(node, header, version, session)
     request = PullRequest(
-        session,
-        opaque,
+        session=session,
+        opaque=opaque,
         code=code,
         arrived_ms=now,
         group=header.consumerGroup,
@@ -102,13 +105,18 @@ def admit(
         queue_id=header.queueId,
         offset=header.queueOffset,
         max_count=header.maxMsgNums,
+        topic_sys_flag=topic.topic_sys_flag,
+        group_sys_flag=group.group_sys_flag,
     )
-    request.topic_sys_flag = topic.topic_sys_flag
-    request.group_sys_flag = group.group_sys_flag
     if node.options.slave_read_enable:
         request.suggested_broker = group.broker_id if node.serving.is_master else 0
         request.slow_broker = group.which_broker_when_consume_slowly
-    _set_filter(node, header, group, request)
+    if not (
+        header.subscription == SUB_ALL
+        and header.sysFlag & SUBSCRIPTION
+        and header.expressionType in ("TAG", None)
+    ):
+        _set_filter(node, header, group, request)
     return request
 
 
@@ -163,7 +171,10 @@ def _check_topic(
 ) -> TopicConfig:
     name, queue_id = header.topic, header.queueId
     topic = readable_topic(node, name)
-    if node.groups.forbidden(header.consumerGroup, name) & _FORBIDDEN_READ_BIT:
+    groups = node.groups
+    if groups.forbidden_table and (
+        groups.forbidden(header.consumerGroup, name) & _FORBIDDEN_READ_BIT
+    ):
         raise Forbidden(
             Forbidden.SUBSCRIPTION,
             f"the consumer group[{header.consumerGroup}] is forbidden for topic[{name}]",
@@ -180,10 +191,8 @@ def _check_topic(
 def _set_filter(
     node: BrokerContext, header: AnyPullHeader, group: SubscriptionGroupConfig, request: PullRequest
 ) -> None:
-    """Set the filter of the pull; for the usual `*` there is none."""
+    """Set the filter of the pull."""
     if header.sysFlag & SUBSCRIPTION:
-        if header.subscription == SUB_ALL and header.expressionType in ("TAG", None):
-            return
         wanted = build(header.topic, header.subscription, header.expressionType, header.subVersion)
     else:
         wanted = _registered(node, header, group)

@@ -36,6 +36,7 @@ CODES = {
     # Clients log the error and pull again after a pause (3 s in Java), from the same offset.
     GetStatus.DAMAGED: ResponseCode.SYSTEM_ERROR,
 }
+_REMARKS = {status: status.name for status in GetStatus}
 _EMPTY = frozenset({GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE})
 _HOLDABLE = _EMPTY | {GetStatus.OFFSET_OVERFLOW_ONE}
 _RESET = "OFFSET_RESET"
@@ -85,7 +86,7 @@ class PullHandler:
             if not node.options.long_polling_enable:
                 wait = node.options.short_polling_time_mills
             request.deadline = now + min(max(wait, 0), HOLD_MS_MAX)
-        if self._is_reset(request):
+        if node.offsets.has_resets and self._is_reset(request):
             self._answer_reset(request, now)
             return  # the client's commit would restore the old offset
         is_old = False
@@ -128,7 +129,16 @@ class PullHandler:
             request.verify,
         )
         if result.status is GetStatus.FOUND:
-            self._count(request, result)
+            stats = node.stats
+            stats.pull_hits.total += 1
+            stats.read(
+                request.topic,
+                request.queue_id,
+                request.group,
+                result.count,
+                result.size,
+                next_offset=result.next_offset,
+            )
             if request.slow_broker and self._is_far_back(result):
                 request.suggested_broker = request.slow_broker
         elif not node.serving.is_master and node.group_position.master_address:
@@ -215,7 +225,7 @@ class PullHandler:
     # Answering -------------------------------------------------------------------------------
 
     def _answer(self, request: PullRequest, code: int, result: ReadResult) -> None:
-        remark = result.reason or result.status.name
+        remark = result.reason or _REMARKS[result.status]
         if request.binary:
             self._answer_binary(request, code, remark, result)
             return
@@ -228,7 +238,7 @@ class PullHandler:
             result.next_offset,
             result.min_offset,
             result.max_offset,
-            sum(map(len, chunks)),
+            len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks)),
             request.topic_sys_flag,
             request.group_sys_flag,
         )
@@ -263,18 +273,6 @@ class PullHandler:
         header = PullResponseHeader(request.suggested_broker, offset or 0, low, high)
         reply = Reply(ResponseCode.PULL_OFFSET_MOVED, _RESET, header)
         _answer_plain(request, reply)
-
-    def _count(self, request: PullRequest, result: ReadResult) -> None:
-        stats = self._node.stats
-        stats.pull_hits.total += 1
-        stats.read(
-            request.topic,
-            request.queue_id,
-            request.group,
-            result.count,
-            result.size,
-            next_offset=result.next_offset,
-        )
 
 
 def _answer_plain(request: PullRequest, reply: Reply) -> None:
