@@ -33,6 +33,7 @@ def test_written_in_slices_and_loaded() -> None:
     again = QueueTable(disk, SMALL)
     again.load()
     assert sorted(again.topics["T"]) == [0, 1, 2, 3, 4]
+    assert again.count == len(again.all()) == 5
     assert (again.find("T", 9), again.find("U", 0)) == (None, None)
 
 

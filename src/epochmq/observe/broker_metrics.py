@@ -4,7 +4,7 @@ The counters are those of the broker's statistics. Gauges are read at the scrape
 measures and EpochMQ does not is in docs/OPERATING.md.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from epochmq.base.histogram import Histogram
 from epochmq.broker.context.broker_context import BrokerContext
@@ -189,7 +189,7 @@ class BrokerMetrics:
         )  # fmt: skip
         yield Family(
             "epochmq_entries", GAUGE, "What this broker keeps in memory, by owner.", ("owner",),
-            [((owner,), count) for owner, count in self._entries().items()],
+            [((owner,), count) for owner, count in self._entries(figures).items()],
         )  # fmt: skip
         damage = node.store.damage
         yield _gauge(
@@ -206,9 +206,12 @@ class BrokerMetrics:
         )  # fmt: skip
         yield _gauge("epochmq_storage_free_bytes", "Free bytes of the file system.", free)
 
-    def _entries(self) -> dict[str, int]:
-        """Return the numbers of entries of the parts whose memory grows with use."""
-        node, figures = self._node, self._node.store.statistics()
+    def _entries(self, figures: Mapping[str, int | bool | str]) -> dict[str, int]:
+        """Return the numbers of entries of the parts whose memory grows with use.
+
+        `figures` are those of the store.
+        """
+        node = self._node
         return {
             "topics": len(node.topics.table),
             "consumer_groups": len(node.groups.table),

@@ -1,7 +1,8 @@
 """Metric families as plain values, and their text for Prometheus.
 
-A family is written in pieces of at most `PIECE_ROWS` samples, so that a scrape of a broker with
-many topics can be done in short steps. `prometheus_client` writes each piece.
+A family is written in pieces of at most `PIECE_ROWS` samples or `PIECE_HISTOGRAMS` histograms, so
+that a scrape of a broker with many topics can be done in short steps. `prometheus_client` writes
+each piece.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
-PIECE_ROWS = 10
+PIECE_ROWS, PIECE_HISTOGRAMS = 10, 2
 
 
 Row = tuple[Sequence[str], float | Histogram]
@@ -86,6 +87,7 @@ def write_families(
         names, values = tuple(own_common), tuple(own_common.values())
         labels, rows = (*names, *family.labels), 0
         piece: list[Row] = []
+        piece_rows = PIECE_HISTOGRAMS if family.kind == HISTOGRAM else PIECE_ROWS
         is_first = True
         for own, value in family.rows:
             rows += 1
@@ -93,7 +95,7 @@ def write_families(
                 dropped += 1
                 continue
             piece.append(((*values, *own), value))
-            if len(piece) == PIECE_ROWS:
+            if len(piece) == piece_rows:
                 yield _text(family, labels, piece, is_first)
                 piece, is_first = [], False
         if piece:

@@ -48,6 +48,11 @@ class QueueTable:
         """Return all topics that have queues."""
         return [*self.topics, *self.batch]
 
+    @property
+    def count(self) -> int:
+        """Number of queues."""
+        return sum(map(len, self.topics.values())) + sum(map(len, self.batch.values()))
+
     def of(self, topic: str) -> Mapping[int, ConsumeQueue]:
         """Return a topic's queues by id."""
         return self.topics.get(topic) or self.batch.get(topic) or {}

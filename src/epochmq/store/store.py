@@ -572,7 +572,7 @@ class Store:
             "get_found": self._reader.found,
             "get_missed": self._reader.missed,
             "get_messages": self._reader.messages,
-            "queues": len(self._queues.all()),
+            "queues": self._queues.count,
             "queues_unwritten": len(self._queues.dirty),
             "index_staged": len(self._appender.staged),
             "index_files": len(self._files.index.files) if self._files.index is not None else 0,
