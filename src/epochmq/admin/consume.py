@@ -13,7 +13,7 @@ from epochmq.admin.local.where import namesrv_option
 from epochmq.admin.shared.output import note, output_option
 
 if TYPE_CHECKING:
-    from epochmq.admin.messages.following import Take
+    from epochmq.admin.messages.following import OnMessages
     from epochmq.admin.messages.position import StartPosition
     from epochmq.admin.messages.printer import Printer
     from epochmq.client.aio import Sql
@@ -155,7 +155,7 @@ async def _consume(job: _ConsumeJob, printer: "Printer") -> None:
 
 
 async def _read(job: _ConsumeJob, printer: "Printer") -> None:
-    def take(messages: "list[StoredMessage]") -> bool:
+    def on_messages(messages: "list[StoredMessage]") -> bool:
         for message in messages:
             if job.count is not None and printer.count >= job.count:
                 break
@@ -169,26 +169,28 @@ async def _read(job: _ConsumeJob, printer: "Printer") -> None:
         if await wait_for_topic(job.namesrv, job.topic):
             job = replace(job, position=FIRST)  # what was sent meanwhile is part of the topic
     if job.group is None:
-        await _pull(job, printer, take)
+        await _pull(job, printer, on_messages)
     elif job.pop:
-        await _pop(job, job.group, printer, take)
+        await _pop(job, job.group, printer, on_messages)
     else:
-        await _join(job, job.group, printer, take)
+        await _join(job, job.group, printer, on_messages)
 
 
-async def _pull(job: _ConsumeJob, printer: "Printer", take: "Take") -> None:
+async def _pull(job: _ConsumeJob, printer: "Printer", on_messages: "OnMessages") -> None:
     from epochmq.admin.messages.following import GROUP, follow, read_to_end, spans_of
     from epochmq.client.aio import PullConsumer
 
     async with PullConsumer(job.namesrv, GROUP) as consumer:
         spans = await spans_of(consumer, job.topic, job.position)
-        more = await read_to_end(consumer, spans, job.expression, take)
+        more = await read_to_end(consumer, spans, job.expression, on_messages)
         printer.flush()
         if more and not job.to_end:
-            await follow(consumer, spans, job.expression, _at_once(printer, take))
+            await follow(consumer, spans, job.expression, _at_once(printer, on_messages))
 
 
-async def _join(job: _ConsumeJob, group: str, printer: "Printer", take: "Take") -> None:
+async def _join(
+    job: _ConsumeJob, group: str, printer: "Printer", on_messages: "OnMessages"
+) -> None:
     from epochmq.admin.messages.grouped import QueueEnds, consume, start_of
     from epochmq.client.aio import PushConsumer
 
@@ -201,10 +203,10 @@ async def _join(job: _ConsumeJob, group: str, printer: "Printer", take: "Take") 
         batch_size=1 if job.count else 32,
     ) as consumer:
         at_end = None if ends is None else partial(ends.reached, consumer)
-        await consume(consumer, job.topic, job.expression, _at_once(printer, take), at_end)
+        await consume(consumer, job.topic, job.expression, _at_once(printer, on_messages), at_end)
 
 
-async def _pop(job: _ConsumeJob, group: str, printer: "Printer", take: "Take") -> None:
+async def _pop(job: _ConsumeJob, group: str, printer: "Printer", on_messages: "OnMessages") -> None:
     from epochmq.admin.messages.grouped import consume, pop_start_of
     from epochmq.client.aio import PopConsumer
 
@@ -217,17 +219,18 @@ async def _pop(job: _ConsumeJob, group: str, printer: "Printer", take: "Take") -
         poll_ms=_POLL_TO_END_MS if job.to_end else _POLL_MS,
     ) as consumer:
         at_end = consumer.found_nothing if job.to_end else None
-        await consume(consumer, job.topic, job.expression, _at_once(printer, take), at_end)
+        await consume(consumer, job.topic, job.expression, _at_once(printer, on_messages), at_end)
 
 
-def _at_once(printer: "Printer", take: "Take") -> "Take":
-    """Return `take` with a flush after it: messages must be visible at once, and before a
-    commit.
+def _at_once(printer: "Printer", on_messages: "OnMessages") -> "OnMessages":
+    """Return `on_messages` with a flush after it.
+
+    The messages must be visible at once, and before a commit.
     """
 
-    def take_now(messages: "list[StoredMessage]") -> bool:
-        more = take(messages)
+    def show_now(messages: "list[StoredMessage]") -> bool:
+        more = on_messages(messages)
         printer.flush()
         return more
 
-    return take_now
+    return show_now

@@ -108,9 +108,9 @@ class Library:
         self.batch.argtypes, self.batch.restype = [_POINTER], _I64
         self.index_put = lib.epq_index_put
         self.index_put.argtypes, self.index_put.restype = [_POINTER], None
-        self.take = lib.epq_take
-        self.take.argtypes = [_POINTER, _POINTER, _I64, _TEXT, _POINTER]
-        self.take.restype = _I64
+        self.stage_sends = lib.epq_stage_sends
+        self.stage_sends.argtypes = [_POINTER, _POINTER, _I64, _TEXT, _POINTER]
+        self.stage_sends.restype = _I64
         self.access_bytes = lib.epq_access_bytes
         self.access_bytes.argtypes, self.access_bytes.restype = [_I64], _I64
         self.access_clear = lib.epq_access_clear

@@ -1,6 +1,6 @@
 /* Single sends (code 310, JSON header) from a connection's bytes to whole records and answers.
  *
- * `epq_take` is called once a read: it cuts frames off the front, as long as they are ordinary sends,
+ * `epq_stage_sends` is called once a read: it cuts frames off the front, as long as they are ordinary sends,
  * half messages or delayed ones to topics it knows, or ends of transactions (which it only keeps), and
  * makes their records in `out`. `epq_finish` is called once a turn, when the log's end and the queues'
  * are known: it puts in offsets and store times and makes units, index keys and answers. In between
@@ -204,7 +204,7 @@ static int keep_end(send_turn *d, const request *r, span header)
 
 /* Take frames off the front of `data`; how many bytes they had. Another frame than a send or an end
  * that is for us ends it, as does half a frame. With `checks` sends must be signed, and ends are not for us. */
-int64_t epq_take(send_turn *d, const uint8_t *data, int64_t size, const uint8_t *born_host,
+int64_t epq_stage_sends(send_turn *d, const uint8_t *data, int64_t size, const uint8_t *born_host,
                  access *checks)
 {
     int64_t pos = 0;

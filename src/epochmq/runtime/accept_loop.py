@@ -128,7 +128,7 @@ async def _first_byte(sock: socket.socket) -> int | None:
     """Return the first byte without consuming it; None when the peer closes first."""
     loop = asyncio.get_running_loop()
     readable: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(sock, _settle, readable)
+    loop.add_reader(sock, _end_wait, readable)
     try:
         await readable
     finally:
@@ -137,6 +137,6 @@ async def _first_byte(sock: socket.socket) -> int | None:
     return first[0] if first else None
 
 
-def _settle(future: asyncio.Future[None]) -> None:
+def _end_wait(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)

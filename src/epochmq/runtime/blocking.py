@@ -61,13 +61,13 @@ class BlockingThread:
             except BaseException as caught:
                 result, error = None, caught
             try:
-                loop.call_soon_threadsafe(_settle, future, result, error)
+                loop.call_soon_threadsafe(_set_outcome, future, result, error)
             except RuntimeError:
                 pass  # the loop is closed: no coroutine waits for the result
             del job, call, future, result, error
 
 
-def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+def _set_outcome(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
     if future.done():
         return
     if error is None:

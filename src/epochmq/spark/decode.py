@@ -90,19 +90,21 @@ class Decoder:
         ordinary = whole(self._names, self._raw_properties, most, broker_name) if native else None
         at = 0
         while at < len(raw):
-            taken = _taken(native, ordinary, raw, at, only) if native and ordinary else None
-            if native and taken:
-                if self._check_crc and not native.bodies(address(raw[at:]), taken.end - at):
+            window = (
+                _decode_window(native, ordinary, raw, at, only) if native and ordinary else None
+            )
+            if native and window:
+                if self._check_crc and not native.bodies(address(raw[at:]), window.end - at):
                     ordinary = None  # decode by numpy, up to the damaged record
                     continue
-                if self._inflates and taken.flags & COMPRESSED:
-                    walk = follow(raw.data, at, taken.end)
+                if self._inflates and window.flags & COMPRESSED:
+                    walk = follow(raw.data, at, window.end)
                     rows, _ = read(raw, walk.at, walk.sizes)
                     rows = _asked(_without_half(rows), only)
-                    yield from self._inflated(rows, broker_name, taken.batch)
+                    yield from self._inflated(rows, broker_name, window.batch)
                 else:
-                    yield taken.batch
-                at = taken.end
+                    yield window.batch
+                at = window.end
                 continue
             walk = follow(raw.data, at, at + WINDOW_BYTES)
             rows, fault = read(raw, walk.at, walk.sizes)
@@ -174,7 +176,7 @@ class Decoder:
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _taken(
+def _decode_window(
     native: Library, ordinary: Whole, raw: Bytes, at: int, only: tuple[int, int] | None
 ) -> DecodedBatch | None:
     """Decode the next window by native code; None when numpy has to decode it."""

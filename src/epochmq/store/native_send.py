@@ -138,7 +138,7 @@ class SendRun:
         self._send_turn = NativeMemory(library.send_turn_bytes())
         self._args = SendArgs.from_address(self._send_turn.address)
         self._at = ctypes.addressof(self._args)
-        self._take = library.take
+        self._stage_sends = library.stage_sends
         self._rows: list[int] = []
         buffers = {
             name: NativeMemory(size)
@@ -238,7 +238,7 @@ class SendRun:
         what checks their signatures (`auth/native_signatures.py`); None to check nothing.
         """
         self._args.wall = wall
-        taken: int = self._take(self._at, address, size, born_host, checks)
+        taken: int = self._stage_sends(self._at, address, size, born_host, checks)
         return taken
 
     @property

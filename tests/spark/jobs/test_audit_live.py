@@ -9,7 +9,7 @@ from epochmq.base.errors import NotFound, NotReachable
 from epochmq.client.aio.admin_client import Admin
 from epochmq.client.aio.producer import Producer
 from epochmq.model.message import Message
-from epochmq.spark.jobs.audit_sources import LiveReplica, live_replicas, settle
+from epochmq.spark.jobs.audit_sources import LiveReplica, live_replicas, wait_for_confirmed
 from epochmq.spark.spark_loop_thread import LoopThread
 
 
@@ -52,7 +52,7 @@ def test_digests_from_anywhere_fit_those_of_the_bytes(replica: LiveReplica) -> N
 
 def test_nobody_waits_for_a_replica_that_knows_all(replica: LiveReplica) -> None:
     before = replica.shape
-    settle([replica, replica])
+    wait_for_confirmed([replica, replica])
     assert replica.shape == before
 
 

@@ -107,7 +107,7 @@ RETRY_S = 1.0
 ROUTE_S = 10.0
 log = logging.getLogger(__name__)
 
-Take = Callable[[list[StoredMessage]], bool]
+OnMessages = Callable[[list[StoredMessage]], bool]
 """Receives messages; returns False when no more are wanted."""
 
 
@@ -136,24 +136,24 @@ async def _span(consumer: PullConsumer, queue: MessageQueue, position: StartPosi
 
 
 async def read_to_end(
-    consumer: PullConsumer, spans: list[PulledSpan], expression: str | Sql, take: Take
+    consumer: PullConsumer, spans: list[PulledSpan], expression: str | Sql, on_messages: OnMessages
 ) -> bool:
-    """Read up to the ends, by store time; returns False when `take` wants no more."""
+    """Read up to the ends, by store time; returns False when `on_messages` wants no more."""
     async for message in merged(consumer, spans, expression):
-        if not take([message]):
+        if not on_messages([message]):
             return False
     return True
 
 
 async def follow(
-    consumer: PullConsumer, spans: list[PulledSpan], expression: str | Sql, take: Take
+    consumer: PullConsumer, spans: list[PulledSpan], expression: str | Sql, on_messages: OnMessages
 ) -> None:
-    """Read messages after `spans`, also of new queues, until `take` wants no more."""
+    """Read messages after `spans`, also of new queues, until `on_messages` wants no more."""
     enough = asyncio.Event()
     tasks: dict[MessageQueue, asyncio.Task[None]] = {}
 
     def begin(queue: MessageQueue, offset: int) -> None:
-        work = _follow_queue(consumer, queue, offset, expression, take, enough)
+        work = _follow_queue(consumer, queue, offset, expression, on_messages, enough)
         tasks[queue] = asyncio.create_task(work)
         tasks[queue].add_done_callback(lambda done: enough.set())
 
@@ -189,7 +189,7 @@ async def _follow_queue(
     queue: MessageQueue,
     offset: int,
     expression: str | Sql,
-    take: Take,
+    on_messages: OnMessages,
     enough: asyncio.Event,
 ) -> None:
     while not enough.is_set():
@@ -202,5 +202,5 @@ async def _follow_queue(
             consumer.instance.routes.expire(queue.topic)
             continue
         offset = found.next_offset
-        if found.messages and not take(found.messages):
+        if found.messages and not on_messages(found.messages):
             enough.set()

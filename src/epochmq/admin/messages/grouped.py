@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Literal
 
-from epochmq.admin.messages.following import GROUP, Take, spans_of
+from epochmq.admin.messages.following import GROUP, OnMessages, spans_of
 from epochmq.admin.messages.position import LAST, PositionKind, StartPosition
 from epochmq.base.errors import UsageError
 from epochmq.client.aio import ConsumeResult, PopConsumer, PullConsumer, PushConsumer, Sql
@@ -38,19 +38,19 @@ async def consume(
     consumer: PushConsumer | PopConsumer,
     topic: str,
     expression: str | Sql,
-    take: Take,
+    on_messages: OnMessages,
     at_end: Callable[[], bool] | None,
 ) -> None:
-    """Pass the group's next messages to `take`, until it wants no more or `at_end` is true.
+    """Pass the group's next messages to `on_messages`, until it wants no more or `at_end` is true.
 
-    Messages are committed after `take` returns; when it raises, they stay for the next run.
+    Messages are committed after `on_messages` returns; when it raises, they stay for the next run.
     """
     enough = asyncio.Event()
     failed: list[Exception] = []
 
     def listener(messages: list[StoredMessage]) -> ConsumeResult:
         try:
-            if not take(messages):
+            if not on_messages(messages):
                 consumer.finish()
                 enough.set()
         except OSError as error:

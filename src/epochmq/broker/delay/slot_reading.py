@@ -17,7 +17,7 @@ MERGED_PER_READ = 16
 """Number of units that are merged in about the time of collecting one unit."""
 
 
-def takes_back(unit: Unit | SlotLink) -> bool:
+def cancels_now(unit: Unit | SlotLink) -> bool:
     """Return whether the unit is a cancellation that takes effect now, not one that rolls."""
     return bool(unit.magic & DELETE) and not unit.magic & ROLL
 
@@ -85,7 +85,7 @@ class SlotReading:
             key = self._key_of(unit.deliver_wall_ms, position, bool(unit.magic & ROLL))
             if key is not None:
                 piece.append(key)
-            if takes_back(unit):
+            if cancels_now(unit):
                 self.deletes.append(position)
             count -= 1
             if count <= 0:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.base.unbounded import UNLIMITED
-from epochmq.broker.delay.slot_reading import SlotReading, merged, takes_back
+from epochmq.broker.delay.slot_reading import SlotReading, cancels_now, merged
 from epochmq.broker.delay.timed import (
     WheelMessage,
     cancelled_name,
@@ -314,7 +314,7 @@ class TimerDriver:
                 delays.append(entry.deliver_wall_ms - stored)
         positions = self.files.add(links, wall) if links else []
         for link, entry, position in zip(links, entries, positions, strict=True):
-            if core.joined(link.slot_ms, link.deliver_wall_ms, position) and takes_back(link):
+            if core.joined(link.slot_ms, link.deliver_wall_ms, position) and cancels_now(link):
                 core.cancel(cancelled_name(entry), link.deliver_wall_ms)
         topics = [entry.topic for entry in entries]
         self.counts.placed(topics, delays)

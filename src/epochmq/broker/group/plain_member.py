@@ -180,7 +180,7 @@ class PlainMember:
             self.replication.node.count_alive(options.total_replicas)
         self.pre_online: PreOnlineService | None = None
         """The return into the group, also when it is finished; None when the options need none."""
-        if comes_back(options):
+        if uses_pre_online(options):
             self.pre_online = PreOnlineService(node, self, self._brokers)
         self._offsets_after_online = OffsetsAfterOnline(node, self._brokers)
         self._acting_progress = ActingProgressFetch(node, self._brokers)
@@ -473,7 +473,7 @@ class PlainMember:
         return table
 
 
-def comes_back(options: BrokerOptions) -> bool:
+def uses_pre_online(options: BrokerOptions) -> bool:
     """Return whether the broker fetches the group's progress before it goes online (pre-online)."""
     several = options.enable_slave_acting_master and options.total_replicas > 1
     return several and not options.skip_pre_online

@@ -33,7 +33,7 @@ from epochmq.wire.session import Session
 # queue unit of one message. Tags and keys are those of the batch, because readers filter records.
 
 
-def take_inner_batch(
+def append_inner_batch(
     stage: SendStage,
     session: Session,
     command: Command,
@@ -121,7 +121,7 @@ def _answer_inner(
     common: Parsed,
     now: int,
 ) -> None:
-    def settle(code: int) -> None:
+    def acknowledge(code: int) -> None:
         failed = failure(code)
         if failed is not None:
             session.answer(command, failed)
@@ -131,19 +131,19 @@ def _answer_inner(
         session.answer(command, Reply(code, header=answer))
 
     if stage.parks(common.wait):
-        stage.park(result, now, settle)
+        stage.park(result, now, acknowledge)
     else:
-        settle(stage.at_once())
+        acknowledge(stage.at_once())
 
 
 # Send packed ---------------------------------------------------------------------------------
 # The native code appends a batch in one call, from the bytes of the request to the log.
 #
 # Some batches are not for the native code: the first batch of a queue, one at the end of a log
-# file, and any that may have to be refused. `take_batch` appends them in Python, as drafts.
+# file, and any that may have to be refused. `handle_batch` appends them in Python, as drafts.
 
 
-def take_packed(
+def append_packed_batch(
     stage: SendStage,
     session: Session,
     command: Command,
@@ -204,7 +204,7 @@ def _answer_packed(
     wait: bool,
     now: int,
 ) -> None:
-    def settle(code: int) -> None:
+    def acknowledge(code: int) -> None:
         failed = failure(code)
         if failed is not None:
             session.answer(command, failed)
@@ -216,9 +216,9 @@ def _answer_packed(
 
     if stage.parks(wait):
         end = Appended(placed.offset, placed.size, placed.queue_offset, 0)
-        stage.park(end, now, settle)
+        stage.park(end, now, acknowledge)
     else:
-        settle(stage.at_once())
+        acknowledge(stage.at_once())
 
 
 # Send batch ----------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def _answer_packed(
 _SINK_ID = SINK_ID.encode()
 
 
-def take_batch(
+def handle_batch(
     stage: SendStage,
     session: Session,
     command: Command,
@@ -250,13 +250,13 @@ def take_batch(
         raise stage.refused(PutStatus.MESSAGE_ILLEGAL)
     common = stage.completer.complete(header.properties, draw=False)
     if send_topic.batched or header.sysFlag & INNER_BATCH:
-        if take_inner_batch(
+        if append_inner_batch(
             stage, session, command, header, (send_topic, queue_id), body, common, now
         ):
             return
     tail = BatchTail(common)
     place = (send_topic.topic, queue_id)
-    if stage.native is not None and take_packed(
+    if stage.native is not None and append_packed_batch(
         stage, session, command, header, place, body, tail, common, now
     ):
         return
@@ -272,7 +272,7 @@ def take_batch(
     added = stored.added
     stage.count(header.topic, queue_id, len(added), sum(result.size for result in added), common)
 
-    def settle(code: int) -> None:
+    def acknowledge(code: int) -> None:
         failed = failure(code)
         if failed is not None:
             session.answer(command, failed)
@@ -282,9 +282,9 @@ def take_batch(
         session.answer(command, Reply(code, header=answer))
 
     if stored.last is not None and stage.parks(common.wait):
-        stage.park(stored.last, now, settle)
+        stage.park(stored.last, now, acknowledge)
     else:
-        settle(stage.at_once(settled=stored.last is None))
+        acknowledge(stage.at_once(settled=stored.last is None))
 
 
 class _Stored(NamedTuple):

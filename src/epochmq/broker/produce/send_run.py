@@ -231,7 +231,7 @@ class RunStage:
         self._run.clear()
         self.reads = []
 
-    def settle(self, answers: RunAnswers, code: int, now: int) -> None:
+    def send_answers(self, answers: RunAnswers, code: int, now: int) -> None:
         """Send answers with `code`, at monotonic `now`; their bytes were encoded for SUCCESS."""
         if code == ResponseCode.SUCCESS:
             self._times.observe(now - answers.arrived_ms, answers.messages)

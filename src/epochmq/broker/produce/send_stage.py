@@ -30,7 +30,7 @@ from epochmq.broker.produce.send_run import RunStage
 from epochmq.broker.produce.send_sink import Repeats, SinkGate, answer_repeat, appended_at, furthest
 from epochmq.broker.produce.send_special import special_draft
 from epochmq.broker.produce.send_topics import AnySendHeader, SendTopic, SendTopics, invalid_code
-from epochmq.broker.serving.acknowledgement import Settle, SyncWaits, failure
+from epochmq.broker.serving.acknowledgement import Acknowledge, SyncWaits, failure
 from epochmq.model.host import V4_SIZE
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.properties import PAIR_END, decode
@@ -337,7 +337,7 @@ class SendStage:
             reply = refusal(closed or PutStatus.SERVICE_NOT_AVAILABLE, self.node.options)
             self.answers.refuse(ticket, reply)
 
-        def settle(code: int) -> None:
+        def acknowledge(code: int) -> None:
             failed = failure(code)
             for ticket, place in found:
                 if failed is not None:
@@ -347,9 +347,9 @@ class SendStage:
 
         last = furthest([place for ticket, place in found if self.parks(ticket.wait)])
         if last is not None and self.waits and closed is None:
-            self.park(appended_at(last), now, settle)
+            self.park(appended_at(last), now, acknowledge)
         else:
-            settle(self.at_once(settled=True))
+            acknowledge(self.at_once(settled=True))
 
     def closed(self) -> PutStatus | None:
         """Return why nothing may be appended now, or None; checked before appends (INV-32)."""
@@ -395,9 +395,9 @@ class SendStage:
         answers, last = done
         if self.waits:
             now_ms = self.node.clock.now_ms
-            self.park(last, now, lambda code: run.settle(answers, code, now_ms()))
+            self.park(last, now, lambda code: run.send_answers(answers, code, now_ms()))
         else:
-            run.settle(answers, self.at_once(), answers.stored_ms)
+            run.send_answers(answers, self.at_once(), answers.stored_ms)
 
     def _answer_sends(self, tickets: list[Ticket], results: list[Result]) -> None:
         """Answer the messages; consecutive answers to one session are sent together."""
@@ -469,13 +469,13 @@ class SendStage:
         """
         return self.waits and (wait or not self.node.serving.rights.changes)
 
-    def park(self, last: Appended, now: int, settle: Settle) -> None:
-        """Call `settle` when the log is flushed and replicated up to `last`, or on a timeout."""
+    def park(self, last: Appended, now: int, acknowledge: Acknowledge) -> None:
+        """Call `acknowledge` when the log is synced and replicated up to `last`, or too late."""
         options, acks = self.options, self.node.acks
         self.syncs.park(
             last.offset + last.size,
             now + options.sync_flush_timeout,
-            settle,
+            acknowledge,
             sync=self.sync_flush,
             acks=acks if acks is not None and acks.waits else None,
             ack_deadline=now + options.slave_timeout,

@@ -13,9 +13,9 @@ from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.pop.broker_pop_state import PoppedCheckPoint
 from epochmq.broker.pop.pop_polls import PollKey
 from epochmq.broker.pop.receipt_handle import Infos
+from epochmq.broker.requests.pop_execution import PopExecution, QueuePart, execute_pop
 from epochmq.broker.requests.pop_gate import PopRequest, admit_pop
 from epochmq.broker.requests.pop_orders import when_copied
-from epochmq.broker.requests.pop_take import QueuePart, Taking, take
 from epochmq.store.visibility import Arrivals
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import HELD, Command, Held, Reply
@@ -61,40 +61,40 @@ class PopHandler:
     def _execute(self, request: PopRequest, now: int) -> bool:
         """Pop messages and answer the request; returns False when there are no messages."""
         node = self._node
-        taking = take(node, request, now)
-        if not taking.parts:
+        execution = execute_pop(node, request, now)
+        if not execution.parts:
             return False
         name = node.options.broker_name
         taken = [
             PoppedCheckPoint(
-                part.check_point(taking.pop_time, request.invisible_time, name),
-                taking.revive_queue,
+                part.check_point(execution.pop_time, request.invisible_time, name),
+                execution.revive_queue,
                 part.window,
             )
-            for part in taking.parts
+            for part in execution.parts
             if part.window is not None
         ]
         if not taken:
-            self._answer_in_order(request, taking, now)
+            self._answer_in_order(request, execution, now)
             return True
         finished = waits = False
 
         def done(kept: Sequence[bool]) -> None:
             nonlocal finished
             finished = True
-            parts = [part for part, one in zip(taking.parts, kept, strict=True) if one]
-            self._answer(request, taking, parts)
+            parts = [part for part, one in zip(execution.parts, kept, strict=True) if one]
+            self._answer(request, execution, parts)
             if waits:  # other pops found these queues busy meanwhile
-                for part in taking.parts:
+                for part in execution.parts:
                     self.arrived([(part.key.topic, part.key.queue_id, 0)])
 
-        node.pop.keep(taken, node.clock.now_ms(), taking.pop_time, done)
+        node.pop.keep(taken, node.clock.now_ms(), execution.pop_time, done)
         if not finished:
             waits = True
-            taking.keep_bytes()
+            execution.keep_bytes()
         return True
 
-    def _answer_in_order(self, request: PopRequest, taking: Taking, now: int) -> None:
+    def _answer_in_order(self, request: PopRequest, execution: PopExecution, now: int) -> None:
         """Answer an ordered pop once the replicas know which messages are handed out.
 
         The next master must not hand the same messages to another consumer. When this broker loses
@@ -105,13 +105,15 @@ class PopHandler:
         def copied(kept: bool) -> None:
             nonlocal finished
             finished = True
-            self._answer(request, taking, taking.parts if kept else ())
+            self._answer(request, execution, execution.parts if kept else ())
 
         when_copied(self._node, now, copied)
         if not finished:
-            taking.keep_bytes()
+            execution.keep_bytes()
 
-    def _answer(self, request: PopRequest, taking: Taking, parts: Sequence[QueuePart]) -> None:
+    def _answer(
+        self, request: PopRequest, execution: PopExecution, parts: Sequence[QueuePart]
+    ) -> None:
         if not parts:
             reply = Reply(ResponseCode.SYSTEM_ERROR, NOT_KEPT)
             request.session.answer(request.command, reply)
@@ -124,10 +126,10 @@ class PopHandler:
                 infos.count(part.mark, part.key.queue_id, *part.counts)
             chunks += part.chunks
         header = PopResponseHeader(
-            popTime=taking.pop_time,
+            popTime=execution.pop_time,
             invisibleTime=request.invisible_time,
-            reviveQid=taking.revive_queue,
-            restNum=taking.rest,
+            reviveQid=execution.revive_queue,
+            restNum=execution.rest,
             startOffsetInfo=infos.starts,
             msgOffsetInfo=infos.offsets,
             orderCountInfo=infos.counts,

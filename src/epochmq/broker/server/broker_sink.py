@@ -14,7 +14,7 @@ from epochmq.base.errors import HeaderError, PeerError, Refused
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.registration import SETTLE_TIMEOUT_MS
 from epochmq.broker.produce.send_back import make_send_back
-from epochmq.broker.produce.send_batch import take_batch
+from epochmq.broker.produce.send_batch import handle_batch
 from epochmq.broker.produce.send_reply import make_send_reply
 from epochmq.broker.produce.send_stage import SendStage
 from epochmq.broker.produce.signed_sends import make_signed_sends
@@ -307,7 +307,7 @@ class BrokerSink:
         command = Command(
             envelope.code, version=envelope.version, opaque=envelope.opaque, arrived_ms=now
         )
-        take_batch(self.stage, session, command, fields, frame.body, now)
+        handle_batch(self.stage, session, command, fields, frame.body, now)
 
     def _hot_end(self, session: Session, envelope: EndEnvelope, now: int) -> None:
         """End a transaction without flushing sends: its half message was answered, so it is
@@ -360,7 +360,7 @@ class BrokerSink:
             self._signed.admit(command, session, header.topic)
         body = bytes(command.body)
         if header.batch:
-            take_batch(self.stage, session, command, header, body, now)
+            handle_batch(self.stage, session, command, header, body, now)
         else:
             # Without the command the answer has the short way of ordinary sends.
             kept = command if command.binary or command.is_oneway else None

@@ -102,7 +102,7 @@ FAILED = Reply(
 NOT_ENOUGH = Reply(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
 _FAILURES = {reply.code: reply for reply in (FAILED, NOT_ENOUGH)}
 
-Settle = Callable[[int], None]
+Acknowledge = Callable[[int], None]
 """Answers all members of a group with one response code; see `failure`."""
 
 
@@ -121,7 +121,7 @@ class Syncing(Protocol):
 class Acking(Protocol):
     """The part of replication that waiting needs."""
 
-    def when_acked(self, end: int, deadline_at_ms: int, done: Settle) -> None:
+    def when_acked(self, end: int, deadline_at_ms: int, done: Acknowledge) -> None:
         """Call `done` once, with SUCCESS or with the code of the failure."""
         ...
 
@@ -129,10 +129,10 @@ class Acking(Protocol):
 class ReplyGroup:
     """Stored messages that are answered together; `awaited` is the number of conditions to meet."""
 
-    __slots__ = ("_awaited", "_settle", "deadline", "settled")
+    __slots__ = ("_acknowledge", "_awaited", "deadline", "settled")
 
-    def __init__(self, settle: Settle, deadline: int, awaited: int) -> None:
-        self._settle = settle
+    def __init__(self, acknowledge: Acknowledge, deadline: int, awaited: int) -> None:
+        self._acknowledge = acknowledge
         self._awaited = awaited
         self.deadline = deadline
         self.settled = False
@@ -150,7 +150,7 @@ class ReplyGroup:
         time-out."""
         if not self.settled:
             self.settled = True
-            self._settle(code)
+            self._acknowledge(code)
 
 
 class SyncWaits:
@@ -164,15 +164,23 @@ class SyncWaits:
         self,
         end: int,
         deadline: int,
-        settle: Settle,
+        acknowledge: Acknowledge,
         *,
         sync: bool = True,
         acks: Acking | None = None,
         ack_deadline: int = 0,
     ) -> None:
-        """Call `settle` when the log is safe up to offset `end` as required, at a deadline, or at a
-        failure."""
-        group = ReplyGroup(settle, deadline, int(sync) + (acks is not None))
+        """Call `acknowledge` when the log is safe up to offset `end`, at a deadline or a failure.
+
+        Args:
+            end: log offset behind the last message.
+            deadline: monotonic ms; the disk must have synced the messages by then.
+            acknowledge: gets the response code.
+            sync: whether the disk is waited for.
+            acks: the replication, if replicas are waited for.
+            ack_deadline: monotonic ms; the replicas must have confirmed by then.
+        """
+        group = ReplyGroup(acknowledge, deadline, int(sync) + (acks is not None))
         if sync:
             self._groups.append(group)
 

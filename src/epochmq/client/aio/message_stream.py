@@ -39,7 +39,7 @@ class MessageSource:
         finally:
             self._open.discard(batch)
 
-    async def take(self) -> _Offer | None:
+    async def next_batch(self) -> _Offer | None:
         """Return the next batch with a message to hand out; None when the consumer is closed."""
         while not self.is_ended:
             batch = await self._batches.get()
@@ -78,7 +78,7 @@ class MessageStream:
 
     async def __anext__(self) -> StoredMessage:
         self._finish()
-        batch = await self._source.take()
+        batch = await self._source.next_batch()
         if batch is None:
             raise StopAsyncIteration
         message = batch.messages.popleft()

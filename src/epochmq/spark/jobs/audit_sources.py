@@ -30,7 +30,7 @@ from epochmq.wire.headers.pull_headers import LogDigestsHeader, LogReadHeader
 
 
 TIMEOUT_MS = 30_000
-SETTLE_MS = 5_000
+CONFIRM_WAIT_MS = 5_000
 """How long (ms) a follower may take to learn an offset that another replica reports as
 confirmed.
 """
@@ -132,14 +132,14 @@ def live_replicas(
             LiveReplica(f"{'master' if number == 0 else number}@{address}", address, admin, loop)
             for number, address in sorted(addresses.items())
         ]
-        settle(replicas)
+        wait_for_confirmed(replicas)
         yield replicas
     finally:
         loop.run(admin.close())
         loop.close()
 
 
-def settle(replicas: Sequence[LiveReplica], wait_ms: int = SETTLE_MS) -> None:
+def wait_for_confirmed(replicas: Sequence[LiveReplica], wait_ms: int = CONFIRM_WAIT_MS) -> None:
     """Wait until all replicas know the highest confirmed offset, up to `wait_ms`."""
     confirmed = max(replica.shape.confirmed for replica in replicas)
     deadline = time.monotonic() + wait_ms / 1_000

@@ -61,7 +61,7 @@ class QueuePart:
         )
 
 
-class Taking:
+class PopExecution:
     """One execution of a pop: the queues read so far, and the messages found."""
 
     def __init__(self, node: BrokerContext, request: PopRequest, now: int) -> None:
@@ -255,15 +255,15 @@ class Taking:
                 self._pop.windows.failed(part.window)
 
 
-def take(node: BrokerContext, request: PopRequest, now: int) -> Taking:
+def execute_pop(node: BrokerContext, request: PopRequest, now: int) -> PopExecution:
     """Execute a pop.
 
     Raises `Refused` when the table of consumer offsets is full; nothing is popped then.
     """
-    taking = Taking(node, request, now)
+    execution = PopExecution(node, request, now)
     try:
-        taking.run()
+        execution.run()
     except Refused:
-        taking.give_up()
+        execution.give_up()
         raise
-    return taking
+    return execution
