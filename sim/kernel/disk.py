@@ -7,7 +7,7 @@ reached the disk before it. Space is a quota of 4 KiB blocks. Every changing ope
 and the power can be cut at any of them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -158,6 +158,12 @@ class SimFile:
         self._disk.alive()
         return bytes(self._open().data[offset : offset + size])
 
+    def is_in_memory(self, offset: int, size: int) -> bool:
+        return self._path not in self._disk.evicted
+
+    def reading(self, parts: Sequence[tuple[int, int]]) -> Callable[[], None]:
+        return lambda: self._disk.evicted.discard(self._path)
+
     def view(self) -> memoryview:
         self._disk.alive()
         return memoryview(self._open().data).toreadonly()
@@ -234,6 +240,8 @@ class SimDisk:
         self.on_operation: Callable[[int, str], None] | None = None
         self.sync_fails: Callable[[str], bool] = lambda _path: False
         """Asked with the path at each sync; True makes it fail."""
+        self.evicted: set[str] = set()
+        """Paths of files that are not in memory; `SimFile.reading` brings them back."""
         self.doubtful = False
         """A sync failed: the cache shows bytes that it will never write."""
         self._off = False

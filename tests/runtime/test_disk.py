@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -268,3 +269,25 @@ def test_a_file_that_cannot_be_made_leaves_no_descriptor_behind(
     with pytest.raises(OutOfResources):
         disk.open("f", create_size=10)
     assert open_count() == before
+
+
+def test_what_is_not_in_memory_is_known_and_can_be_brought_there(disk: RealDisk) -> None:
+    size = 1 << 20
+    file = disk.open("f", create_size=size)
+    file.write(0, os.urandom(size))
+    file.sync()
+    assert file.is_in_memory(0, size)
+    os.posix_fadvise(file.fileno(), 0, size, os.POSIX_FADV_DONTNEED)
+    if file.is_in_memory(0, size):
+        pytest.skip("this file system keeps files in memory (tmpfs)")
+    assert file.is_in_memory(size, 10)  # nothing to wait for
+    thread = Thread(target=file.reading([(0, 5_000), (300_000, size)]))
+    thread.start()
+    thread.join(30)
+    assert file.is_in_memory(0, 5_000)
+    assert file.is_in_memory(300_001, size)
+    before = open_count()
+    call = file.reading([(0, size), (size + 5, size + 9)])
+    file.close()
+    call()
+    assert open_count() == before - 2  # the map had one of its own

@@ -8,6 +8,7 @@ from tests.store.replicas import opened
 from tests.store.world import HOST, SMALL
 
 from epochmq.model.record import HEAD, MAGIC_V1, decode
+from epochmq.store import read
 from epochmq.store.draft import PRE_BLANK_SIZE, UNIT, Draft
 from epochmq.store.read import SCAN_UNITS_MIN, GetStatus, ReadResult
 from epochmq.store.store import Store
@@ -156,3 +157,99 @@ def test_holes_in_a_queue_are_passed_over() -> None:
     assert store.read_queue("T", 0, 1, 1, 9).status is GetStatus.OFFSET_FOUND_NULL
     assert store.read_queue("T", 0, 1, 1, 9).next_offset == 2
     assert store.store_time("T", 0, 1) == -1
+
+
+FAR = 1 << 40
+"""More bytes than the log has: all that this run wrote counts as in memory."""
+
+
+def reopened(count: int = 30) -> tuple[Store, SimDisk]:
+    """Return a store with messages of an earlier run, none of them in memory, and its disk."""
+    disk = SimDisk()
+    store = Store.open(disk, SMALL, HOST, WALL)
+    for number in range(count):
+        store.append([Draft("T", 0, b"%04d" % number * 50, b"", 0, born_host=HOST)], WALL)
+    store.close(WALL)
+    store = Store.open(disk, SMALL, HOST, WALL)
+    disk.evicted = {segment.path for segment in store._log.segments}
+    return store, disk
+
+
+def test_a_read_that_would_wait_for_the_device_says_so() -> None:
+    store, _ = reopened()
+    result = store.read_queue("T", 0, 3, 4, 1 << 20, memory_bytes=FAR)
+    assert (result.status, result.next_offset, result.count) == (GetStatus.COLD, 3, 0)
+    calls = store.cold_reads("T", 0, 3, 4, 1 << 20)
+    assert 1 <= len(calls) <= 2
+    assert store.read_queue("T", 0, 3, 4, 1 << 20, memory_bytes=FAR).status is GetStatus.COLD
+    for call in calls:
+        call()
+    assert numbers(store.read_queue("T", 0, 3, 4, 1 << 20, memory_bytes=FAR)) == [3, 4, 5, 6]
+
+
+def test_without_a_limit_a_read_waits_for_the_device() -> None:
+    store, _ = reopened()
+    assert numbers(store.read_queue("T", 0, 3, 4, 1 << 20)) == [3, 4, 5, 6]
+
+
+def test_what_this_run_wrote_is_in_memory_without_a_look() -> None:
+    store, disk = reopened(3)
+    for number in range(3, 6):
+        store.append([Draft("T", 0, b"%04d" % number * 50, b"", 0, born_host=HOST)], WALL)
+    disk.evicted |= {segment.path for segment in store._log.segments}
+    assert numbers(store.read_queue("T", 0, 3, 9, 1 << 20, memory_bytes=FAR)) == [3, 4, 5]
+    # Beyond the last `memory_bytes` it may have left the memory.
+    assert store.read_queue("T", 0, 3, 9, 1 << 20, memory_bytes=1).status is GetStatus.COLD
+    assert store.read_queue("T", 0, 2, 9, 1 << 20, memory_bytes=FAR).status is GetStatus.COLD
+
+
+def test_only_the_records_of_the_read_count() -> None:
+    store, disk = reopened(60)
+    first, *_, last = store._log.segments
+    assert first is not last
+    disk.evicted = {last.path}
+    assert numbers(store.read_queue("T", 0, 0, 4, 1 << 20, memory_bytes=FAR)) == [0, 1, 2, 3]
+    assert store.read_queue("T", 0, 0, 99, 1, memory_bytes=FAR).count == 1
+    assert store.read_queue("T", 0, 0, 99, 1 << 20, memory_bytes=FAR).status is GetStatus.COLD
+
+
+def test_a_filter_of_tags_reads_what_it_wants_of_this_run_and_checks_all_of_earlier_ones() -> None:
+    store, disk = reopened(3)
+    for number in range(3, 60):
+        tag = 7 if number < 6 else 8
+        draft = Draft("T", 0, b"%04d" % number * 50, b"", tag, born_host=HOST)
+        store.append([draft], WALL)
+    last = store._log.segments[-1]
+    disk.evicted = {last.path}
+
+    def read(offset: int, tag: int) -> ReadResult:
+        return store.read_queue("T", 0, offset, 3, 1 << 20, lambda t: t == tag, memory_bytes=1)
+
+    assert numbers(read(3, 7)) == [3, 4, 5]
+    assert read(0, 7).status is GetStatus.COLD
+    assert read(57, 8).status is GetStatus.COLD
+    for call in store.cold_reads("T", 0, 57, 3, 1 << 20, lambda t: t == 8):
+        call()
+    assert numbers(read(57, 8)) == [57, 58, 59]
+    assert numbers(read(0, 7)) == [3, 4, 5]
+    disk.evicted = {last.path}
+    verify = lambda _record: True  # noqa: E731
+    result = store.read_queue("T", 0, 57, 3, 1 << 20, verify=verify, memory_bytes=1)
+    assert result.status is GetStatus.COLD
+
+
+def test_few_parts_of_the_log_are_examined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "COLD_GAP_BYTES", -1)
+    monkeypatch.setattr(read, "COLD_PARTS_MAX", 2)
+    store, disk = reopened(60)
+    disk.evicted = {store._log.segments[-1].path}
+    assert store.read_queue("T", 0, 0, 99, 1 << 20, memory_bytes=FAR).count == 60
+
+
+@pytest.mark.parametrize(("queue_id", "offset"), [(9, 0), (0, -1), (0, 30), (0, 31)])
+def test_of_nothing_there_is_nothing_to_bring_into_memory(queue_id: int, offset: int) -> None:
+    store, _ = reopened()
+    assert store.cold_reads("T", queue_id, offset, 9, 9) == []
+    assert store.read_queue("T", queue_id, offset, 9, 9, memory_bytes=0).status is not (
+        GetStatus.COLD
+    )

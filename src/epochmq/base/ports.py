@@ -3,7 +3,7 @@
 Only these may give the lower layers time, disk, threads or random numbers (determinism rule 4).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 # Types ---------------------------------------------------------------------------------------
@@ -66,6 +66,23 @@ class File(Protocol):
 
     def read(self, offset: int, size: int) -> bytes:
         """Return up to `size` bytes from `offset`; fewer only at the end of the file."""
+        ...
+
+    def is_in_memory(self, offset: int, size: int) -> bool:
+        """Return whether the view has these bytes without waiting for the device.
+
+        True if the system does not say it.
+        """
+        ...
+
+    def reading(self, parts: Sequence[tuple[int, int]]) -> Callable[[], None]:
+        """Return a call for another thread that reads `parts`, so that they are in memory.
+
+        A part is (first byte, end).
+
+        The file may be closed meanwhile. The call reports no failure: who reads the bytes then
+        finds it.
+        """
         ...
 
     def view(self) -> memoryview:

@@ -5,12 +5,14 @@ it; `mmap.flush` and `mmap.madvise` do not and are never called.
 """
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import mmap
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,7 +26,17 @@ from epochmq.base.errors import (
     UsageError,
 )
 from epochmq.base.ports import Buffer
+from epochmq.native.memory import BufferAddress
 from epochmq.store.native_records import guard
+
+READ_STEP = 256 * 1024
+_mincore = getattr(ctypes.CDLL(None), "mincore", None)
+_PAGES_MAX = 4096
+_pages = (ctypes.c_ubyte * _PAGES_MAX)()
+_seen = memoryview(_pages).cast("B")
+"""What `mincore` says of each page; only the event loop's thread uses it."""
+if _mincore is not None:
+    _mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -43,13 +55,15 @@ def _failure(error: OSError, path: str, doing: str) -> DiskFailed | DiskFull:
 class RealFile:
     """One open file; see `base.ports.File`."""
 
-    __slots__ = ("_fd", "_guarded", "_map", "_path", "_size")
+    __slots__ = ("_address", "_fd", "_guarded", "_map", "_path", "_size")
 
     def __init__(self, path: str, fd: int) -> None:
         self._path = path
         self._fd = fd
         self._size = os.fstat(fd).st_size
         self._map: mmap.mmap | None = None
+        self._address = 0
+        """Where the map begins; 0 if it was not asked for."""
         self._guarded = 0
 
     @property
@@ -91,6 +105,32 @@ class RealFile:
         except OSError as error:
             raise _failure(error, self._path, "cannot read") from error
         return data
+
+    def is_in_memory(self, offset: int, size: int) -> bool:
+        if self._map is None:
+            self.view()
+        if _mincore is None or self._map is None:
+            return True
+        stop = min(offset + size, len(self._map))
+        start = offset - offset % mmap.PAGESIZE
+        if not self._address:
+            with BufferAddress(memoryview(self._map)) as self._address:
+                pass  # the map stays where it is
+        while start < stop:
+            length = min(stop - start, _PAGES_MAX * mmap.PAGESIZE)
+            if _mincore(self._address + start, length, _pages):
+                return True  # the system does not say it
+            if 0 in bytes(_seen[: -(-length // mmap.PAGESIZE)]):
+                return False
+            start += length
+        return True
+
+    def reading(self, parts: Sequence[tuple[int, int]]) -> Callable[[], None]:
+        try:
+            fd = os.dup(self._fd)
+        except OSError:  # no free descriptor: the bytes are read when they are needed
+            return _nothing
+        return partial(_read_through, fd, parts)
 
     def view(self) -> memoryview:
         if self._map is None:
@@ -159,12 +199,29 @@ class RealFile:
             with contextlib.suppress(BufferError):
                 self._map.close()
             self._map = None
+            self._address = 0
 
     def close(self) -> None:
         self._unmap()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _read_through(fd: int, parts: Sequence[tuple[int, int]]) -> None:
+    """Read parts of a file, (first byte, end), and close `fd`; an error ends it."""
+    try:
+        for start, stop in parts:
+            while start < stop and (data := os.pread(fd, min(READ_STEP, stop - start), start)):
+                start += len(data)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
 
 
 class RealLock:

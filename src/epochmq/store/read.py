@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
+from itertools import starmap
 
 import msgspec
 
@@ -13,13 +14,19 @@ from epochmq.store.batch_read import read_batches
 from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damaged_ranges import DamagedRange
-from epochmq.store.draft import FRONT, PRE_BLANK_SIZE, UNIT
+from epochmq.store.draft import FRONT, PRE_BLANK_SIZE, UNIT, UNIT_BYTES
 from epochmq.store.pointers import Pointers
 from epochmq.store.queue_table import QueueTable
 from epochmq.store.read_check import ReadCheck
+from epochmq.store.segment import Segment
 
 SCAN_UNITS_MIN = 800
 """A filtered read examines at least this many units before it answers "none matched"."""
+
+COLD_GAP_BYTES, COLD_AHEAD_BYTES = 64 * 1024, 1024 * 1024
+"""Records with a smaller gap are brought into memory together; and what follows, up to this."""
+COLD_PARTS_MAX = 64
+"""Parts of the log that are examined for one read, about 5 us each."""
 
 DAMAGED_LOOKED_AT = 256
 """Maximum number of successive damaged messages that `behind_damage` skips."""
@@ -42,6 +49,8 @@ class GetStatus(Enum):
     NO_MESSAGE_IN_QUEUE = 8
     DAMAGED = 9
     """Ours: the next message is damaged; the reader keeps its offset until it is repaired."""
+    COLD = 10
+    """Ours: a read that must not wait for the device would have to; see `cold_reads`."""
 
     __hash__ = object.__hash__
     """Each status is one object. `Enum.__hash__` is a Python call, and every pull looks it up."""
@@ -116,11 +125,16 @@ class Reader:
         verify: Verify | None = None,
         *,
         stop: int = _FAR,
+        memory_bytes: int | None = None,
     ) -> ReadResult:
         """Read up to `max_count` records and about `max_bytes` bytes (at least one) from `offset`.
 
         `accept` filters by a unit's tags code, `verify` by the record. No unit at or beyond queue
         offset `stop` is read, except the one at `offset`.
+
+        With `memory_bytes` a read of a plain queue does not wait for the device: its status is
+        COLD if records are not in memory. Records that this run wrote count as in memory, without
+        a look, if they are in the last `memory_bytes` of the log.
         """
         queue = self._queues.find(topic, queue_id)
         if queue is None:
@@ -130,6 +144,12 @@ class Reader:
             span = (offset, high if stop >= high else max(stop, offset + 1))
             if isinstance(queue, BatchQueue):
                 return self._batches(queue, span, max_count, max_bytes, accept, verify)
+            if (
+                memory_bytes is not None
+                and (offset < queue.trusted or self._is_old(queue, offset, memory_bytes))
+                and self._is_cold(queue, span, max_count, max_bytes, accept, verify)
+            ):
+                return self._miss(GetStatus.COLD, offset, low, high)
             if accept is None and verify is None:
                 return self._plain(queue, span, (low, high), max_count, max_bytes)
             return self._filtered(queue, span, max_count, max_bytes, accept, verify)
@@ -159,6 +179,114 @@ class Reader:
         found = list(UNIT.iter_unpack(units))
         holes = [at for at, unit in enumerate(found) if unit[1] == PRE_BLANK_SIZE]
         return found[: holes[0]] if holes else found
+
+    # What is not in memory -------------------------------------------------------------------
+
+    def _is_old(self, queue: ConsumeQueue, offset: int, memory_bytes: int) -> bool:
+        """Return whether a message is before the last `memory_bytes` of the log."""
+        pointers = self._pointers
+        if pointers.readable - pointers.start <= memory_bytes:
+            return False
+        unit = queue.units(offset, 1, is_reader=True)
+        if len(unit) < UNIT_BYTES:
+            return False
+        at: int = UNIT.unpack(unit)[0]
+        return at < pointers.readable - memory_bytes
+
+    def _is_cold(
+        self,
+        queue: ConsumeQueue,
+        span: tuple[int, int],
+        max_count: int,
+        max_bytes: int,
+        accept: Accept | None,
+        verify: Verify | None,
+    ) -> bool:
+        """Return whether reading these messages would wait for the device."""
+        return any(
+            not segment.file.is_in_memory(low - segment.start, high - low)
+            for segment, low, high in self._touched(
+                queue, span, max_count, max_bytes, accept, verify
+            )
+        )
+
+    def _touched(
+        self,
+        queue: ConsumeQueue,
+        span: tuple[int, int],
+        max_count: int,
+        max_bytes: int,
+        accept: Accept | None,
+        verify: Verify | None,
+    ) -> list[tuple[Segment, int, int]]:
+        """Return the parts of log files that a read touches, at most `COLD_PARTS_MAX`.
+
+        A filter of tags is compared with the units, but the records of an earlier run are checked
+        before that, also those that the reader does not want.
+        """
+        first, stop = span
+        if accept is None and verify is None:
+            units = queue.units(first, min(max_count, stop - first), is_reader=True)
+            return self._ranges(units, max_bytes)
+        count = min(max(SCAN_UNITS_MIN, max_count), stop - first)
+        units = queue.units(first, count, is_reader=True)
+        if accept is not None and first >= queue.trusted:
+            wanted = [unit for unit in UNIT.iter_unpack(units) if accept(unit[2])]
+            units = b"".join(starmap(UNIT.pack, wanted[:max_count]))
+        return self._ranges(units, _FAR)
+
+    def cold_reads(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        accept: Accept | None = None,
+        verify: Verify | None = None,
+    ) -> list[Callable[[], None]]:
+        """Return calls for another thread, which bring the next records of a queue into memory.
+
+        The arguments are those of `read_queue`. The calls also read what follows in the log,
+        because the reader will want it next.
+        """
+        queue = self._queues.find(topic, queue_id)
+        if queue is None or isinstance(queue, BatchQueue):
+            return []
+        low, high = self._bounds(queue)
+        if not low <= offset < high:
+            return []
+        parts: dict[Segment, list[tuple[int, int]]] = {}
+        for segment, start, stop in self._touched(
+            queue, (offset, high), max_count, max_bytes, accept, verify
+        ):
+            parts.setdefault(segment, []).append((start - segment.start, stop - segment.start))
+        for segment, own in parts.items():
+            start, stop = own[-1]
+            own[-1] = start, min(stop + COLD_AHEAD_BYTES, segment.end - segment.start)
+        return [segment.file.reading(own) for segment, own in parts.items()]
+
+    def _ranges(self, units: bytes, room: int) -> list[tuple[Segment, int, int]]:
+        """Return the parts of log files with the records of `units`, up to about `room` bytes.
+
+        Records that are near to each other are in one part: (file, first byte, end).
+        """
+        found: list[tuple[Segment, int, int]] = []
+        for at, size, _tags in UNIT.iter_unpack(units):
+            segment = None if size == PRE_BLANK_SIZE else self._log.find(at)
+            if segment is None or size < 0:
+                continue
+            stop = min(at + size, segment.end)
+            if found and found[-1][0] is segment and 0 <= at - found[-1][2] <= COLD_GAP_BYTES:
+                found[-1] = segment, found[-1][1], stop
+            else:
+                if len(found) == COLD_PARTS_MAX:
+                    break
+                found.append((segment, at, stop))
+            room -= size
+            if room < 0:
+                break
+        return found
 
     def tags_codes(self, topic: str, queue_id: int, offset: int, count: int) -> list[int]:
         """Return the tags codes of up to `count` units of a plain queue, without a look at the log.

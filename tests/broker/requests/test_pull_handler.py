@@ -1,12 +1,15 @@
 """Pulling through the sink: codes and headers, holding, waking, filters, offsets."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.broker.broker_harness import BrokerHarness, Client, ext, pull, send
 
 from epochmq.base import limits
 from epochmq.broker.consume.client_tables import ClientMember, Manner
+from epochmq.broker.requests import pull_handler
 from epochmq.model.group import build
 from epochmq.model.record import decode_all
 from epochmq.model.topic import MessageQueue
@@ -334,5 +337,103 @@ def test_a_frame_is_as_long_as_its_chunks(
     """A run of records that vanished while it was read must not break the framing."""
     chunk = memoryview(b"0123456789")
     result = ReadResult(GetStatus.FOUND, [chunk], 2, 2, 0, 2, 999)
-    monkeypatch.setattr(harness.store, "read_queue", lambda *args: result)
+    monkeypatch.setattr(harness.store, "read_queue", lambda *args, **more: result)
     assert len(harness.client().ask(pull()).body) == 10
+
+
+class ColdReads:
+    """Holds the calls of the thread for cold reads, until the test runs them."""
+
+    def __init__(self, harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._disk = harness.disk
+        self.waiting: list[Callable[[], None]] = []
+        ports = dataclasses.replace(harness.node.ports, read_cold=self._hold)
+        monkeypatch.setattr(harness.node, "ports", ports)
+        self.evict()
+
+    def _hold(self, call: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.waiting.append(lambda: done(call()))
+
+    def evict(self) -> None:
+        """Take the log out of memory."""
+        names = self._disk.list("commitlog")
+        self._disk.evicted = {f"commitlog/{name}" for name in names}
+
+    def run(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for call in waiting:
+            call()
+
+
+def test_a_pull_of_messages_that_are_not_in_memory_does_not_stop_others(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(harness, b"a", b"b", b"c")
+    cold = ColdReads(harness, monkeypatch)
+    client, other = harness.client(), harness.client()
+    client.put(pull(offset=1, sys_flag=1 | 4, commit=1))
+    assert client.take() == []
+    assert harness.node.offsets.get("G", "T", 0) == 1
+    assert other.ask(send(b"d")).code == 0
+    cold.run()
+    harness.turn()
+    (answer,) = client.take()
+    assert bodies(answer) == [b"b", b"c", b"d"]
+    assert not harness.disk.evicted
+    assert bodies(other.ask(pull(offset=0))) == [b"a", b"b", b"c", b"d"]
+
+
+def test_what_leaves_the_memory_again_is_read_in_the_event_loop(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(harness, b"a")
+    cold = ColdReads(harness, monkeypatch)
+    client = harness.client()
+    client.put(pull())
+    cold.run()
+    cold.evict()
+    harness.turn()
+    assert [bodies(answer) for answer in client.take()] == [[b"a"]]
+    assert not cold.waiting
+
+
+@pytest.mark.parametrize("what", ["closed", "fenced", "reset"])
+def test_what_happens_while_the_device_is_read(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    fill(harness, b"a", b"b")
+    cold = ColdReads(harness, monkeypatch)
+    client = harness.client()
+    client.put(pull())
+    if what == "closed":
+        client.session.lost()
+    elif what == "fenced":
+        harness.node.serving.grant_lease(harness.clock.now)
+    else:
+        harness.node.offsets.reset("G", "T", 0, 1, harness.clock.wall)
+    cold.run()
+    harness.turn()
+    answers = {answer.code: answer for answer in client.take()}
+    if what == "closed":
+        assert answers == {}
+    elif what == "fenced":
+        assert list(answers) == [ResponseCode.SYSTEM_BUSY]
+    else:
+        assert list(answers) == [ResponseCode.PULL_OFFSET_MOVED]
+        assert ext(answers[ResponseCode.PULL_OFFSET_MOVED])["nextBeginOffset"] == "1"
+
+
+def test_only_so_many_pulls_wait_for_the_device(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pull_handler, "COLD_PULLS_MAX", 2)
+    fill(harness, b"a")
+    cold = ColdReads(harness, monkeypatch)
+    clients = [harness.client() for _ in range(4)]
+    for client in clients:
+        client.put(pull())
+    harness.turn()
+    assert [len(client.take()) for client in clients] == [0, 0, 1, 1]
+    cold.run()
+    harness.turn()
+    assert [len(client.take()) for client in clients] == [1, 1, 0, 0]

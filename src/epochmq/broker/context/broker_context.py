@@ -123,6 +123,8 @@ class BrokerPorts:
     """Runs a call on the event loop, after the present one."""
     background: RunInBackground = _background_now
     """Runs a call in a thread; passes its result to the second function, None for a failure."""
+    read_cold: RunInBackground = _background_now
+    """As `background`, in a thread that reads messages which are not in memory."""
     write_in_background: WriteInBackground = write_here
     """Runs a blocking call in the thread that writes tables."""
     find_route: Callable[[str, Waiter], None] = _no_routes

@@ -37,6 +37,8 @@ CODES = {
     GetStatus.DAMAGED: ResponseCode.SYSTEM_ERROR,
 }
 _REMARKS = {status: status.name for status in GetStatus}
+COLD_PULLS_MAX = 64
+"""Pulls that may wait for messages from the device; further ones are read in the event loop."""
 _EMPTY = frozenset({GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE})
 _HOLDABLE = _EMPTY | {GetStatus.OFFSET_OVERFLOW_ONE}
 _RESET = "OFFSET_RESET"
@@ -50,6 +52,8 @@ class PullHandler:
         self._node = node
         self._head = HotReplies().pull_reply_head
         self._woken: list[PullRequest] = []
+        self._cold_count = 0
+        """Pulls whose messages are being read from the device."""
         self._lost_one = False
         """True once an offset could not be committed, so that only the first failure is logged."""
         self.in_turn = False
@@ -116,18 +120,30 @@ class PullHandler:
                         {"peer": session.peer, "remark": error.remark},
                     )
 
-    def _execute(self, request: PullRequest, now: int, *, first: bool) -> None:
+    def _execute(
+        self, request: PullRequest, now: int, *, first: bool, waits_for_device: bool = False
+    ) -> None:
+        """Answer or hold a pull.
+
+        `waits_for_device`: read also what is not in memory, although all clients wait meanwhile.
+        """
         node = self._node
         options = node.options
+        count = max(1, min(request.max_count, options.max_transfer_count_on_message_in_memory))
+        waits_for_device = waits_for_device or self._cold_count >= COLD_PULLS_MAX
         result = node.store.read_queue(
             request.topic,
             request.queue_id,
             request.offset,
-            max(1, min(request.max_count, options.max_transfer_count_on_message_in_memory)),
+            count,
             options.max_transfer_bytes_on_message_in_memory,
             request.accept,
             request.verify,
+            memory_bytes=None if waits_for_device else options.memory_window_bytes,
         )
+        if result.status is GetStatus.COLD:
+            self._read_cold(request, count, first)
+            return
         if result.status is GetStatus.FOUND:
             stats = node.stats
             stats.pull_hits.total += 1
@@ -147,6 +163,38 @@ class PullHandler:
         elif self._may_wait(request, result, now, first) and self._hold(request):
             return
         self._answer(request, code_of(result, request.offset), result)
+
+    def _read_cold(self, request: PullRequest, count: int, first: bool) -> None:
+        """Bring the messages into memory in another thread, and go on with the pull then."""
+        node = self._node
+        calls = node.store.cold_reads(
+            request.topic,
+            request.queue_id,
+            request.offset,
+            count,
+            node.options.max_transfer_bytes_on_message_in_memory,
+            request.accept,
+            request.verify,
+        )
+        self._cold_count += 1
+
+        def read() -> None:
+            for call in calls:
+                call()
+
+        def done(_: None) -> None:
+            self._cold_count -= 1
+            now = node.clock.now_ms()
+            if request.session.closed:
+                return
+            if not node.serving.rights.readable:
+                _answer_plain(request, NOT_NOW)
+            elif self._is_reset(request):
+                self._answer_reset(request, now)
+            else:
+                self._execute(request, now, first=first, waits_for_device=True)
+
+        node.ports.read_cold(read, done)
 
     def _is_far_back(self, result: ReadResult) -> bool:
         """Return whether the messages lie outside the part of the log that counts as memory."""

@@ -90,6 +90,7 @@ class Broker:
         self._blocking = BlockingThread("epochmq-disk")
         self._saving = BlockingThread("epochmq-tables")
         self._background = BackgroundWorker(BlockingThread("epochmq-background"))
+        self._cold_reads = BackgroundWorker(BlockingThread("epochmq-cold-reads"))
         self.options = options
         self.port = options.listen_port
         self.node: BrokerContext
@@ -233,6 +234,7 @@ class Broker:
         return BrokerPorts(
             soon=soon,
             background=self._background.run,
+            read_cold=self._cold_reads.run,
             write_in_background=self._table_writer.write_in_background,
             find_route=self.routes.find,
             process_figures=process_figures,
@@ -505,6 +507,7 @@ class Broker:
         if hasattr(self, "_store_service"):
             await self._store_service.stop()
         await self._background.close()
+        await self._cold_reads.close()
         for close in reversed(self._closers):
             close()
         self._saving.close()
