@@ -146,7 +146,11 @@ class Reader:
                 return self._batches(queue, span, max_count, max_bytes, accept, verify)
             if (
                 memory_bytes is not None
-                and (offset < queue.trusted or self._is_old(queue, offset, memory_bytes))
+                and (
+                    offset < queue.trusted
+                    or self._pointers.readable - self._pointers.start > memory_bytes
+                )
+                and self._is_old(queue, offset, memory_bytes)
                 and self._is_cold(queue, span, max_count, max_bytes, accept, verify)
             ):
                 return self._miss(GetStatus.COLD, offset, low, high)
@@ -183,15 +187,14 @@ class Reader:
     # What is not in memory -------------------------------------------------------------------
 
     def _is_old(self, queue: ConsumeQueue, offset: int, memory_bytes: int) -> bool:
-        """Return whether a message is before the last `memory_bytes` of the log."""
-        pointers = self._pointers
-        if pointers.readable - pointers.start <= memory_bytes:
-            return False
+        """Return whether an earlier run wrote a message, or `memory_bytes` of the log follow it."""
+        if offset < queue.trusted:
+            return True
         unit = queue.units(offset, 1, is_reader=True)
         if len(unit) < UNIT_BYTES:
             return False
         at: int = UNIT.unpack(unit)[0]
-        return at < pointers.readable - memory_bytes
+        return at < self._pointers.readable - memory_bytes
 
     def _is_cold(
         self,

@@ -141,9 +141,6 @@ class PullHandler:
             request.verify,
             memory_bytes=None if waits_for_device else options.memory_window_bytes,
         )
-        if result.status is GetStatus.COLD:
-            self._read_cold(request, count, first)
-            return
         if result.status is GetStatus.FOUND:
             stats = node.stats
             stats.pull_hits.total += 1
@@ -157,6 +154,9 @@ class PullHandler:
             )
             if request.slow_broker and self._is_far_back(result):
                 request.suggested_broker = request.slow_broker
+        elif result.status is GetStatus.COLD:
+            self._read_cold(request, count, first)
+            return
         elif not node.serving.is_master and node.group_position.master_address:
             self._answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, result)
             return  # the master is online and may have more messages
