@@ -126,11 +126,7 @@ class RealFile:
         return True
 
     def reading(self, parts: Sequence[tuple[int, int]]) -> Callable[[], None]:
-        try:
-            fd = os.dup(self._fd)
-        except OSError:  # no free descriptor: the bytes are read when they are needed
-            return _nothing
-        return partial(_read_through, fd, parts)
+        return partial(_read_through, self._path, parts)
 
     def view(self) -> memoryview:
         if self._map is None:
@@ -208,20 +204,17 @@ class RealFile:
             self._fd = -1
 
 
-def _nothing() -> None:
-    """Do nothing."""
+def _read_through(path: str, parts: Sequence[tuple[int, int]]) -> None:
+    """Read parts of a file, (first byte, end); an error ends it.
 
-
-def _read_through(fd: int, parts: Sequence[tuple[int, int]]) -> None:
-    """Read parts of a file, (first byte, end), and close `fd`; an error ends it."""
-    try:
+    With a descriptor of its own: the file may be closed or removed while this thread reads.
+    """
+    with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
         for start, stop in parts:
-            while start < stop and (data := os.pread(fd, min(READ_STEP, stop - start), start)):
+            while start < stop and (
+                data := os.pread(file.fileno(), min(READ_STEP, stop - start), start)
+            ):
                 start += len(data)
-    except OSError:
-        pass
-    finally:
-        os.close(fd)
 
 
 class RealLock:

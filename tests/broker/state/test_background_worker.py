@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 
@@ -50,3 +51,24 @@ async def test_nothing_is_heard_after_the_close(caplog: pytest.LogCaptureFixture
     await background.close()
     background.run(call, found.append)
     assert not found
+
+
+async def test_a_close_does_not_wait_for_calls_that_have_not_begun() -> None:
+    background = BackgroundWorker(BlockingThread("test-waiting"))
+    started, go_on = threading.Event(), threading.Event()
+    ran: list[int] = []
+
+    def first() -> None:
+        started.set()
+        go_on.wait(30)
+        ran.append(1)
+
+    background.run(first, lambda _: None)
+    for number in (2, 3):
+        background.run(partial(ran.append, number), lambda _: None)
+    await asyncio.to_thread(started.wait, 30)
+    closing = asyncio.create_task(background.close())
+    await asyncio.sleep(0)
+    go_on.set()
+    await closing
+    assert ran == [1]

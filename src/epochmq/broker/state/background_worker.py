@@ -6,6 +6,7 @@ of digests.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol, TypeVar
 
 from epochmq.base.task_set import TaskSet
@@ -38,7 +39,7 @@ class BackgroundWorker:
 
     async def _run(self, call: Callable[[], T], done: Callable[[T | None], None]) -> None:
         try:
-            result: T | None = await self._thread.run(call)
+            result: T | None = await self._thread.run(partial(self._unless_closed, call))
         except Exception as error:
             log.error(
                 "work in the background thread failed: %(error)s", {"error": error}, exc_info=error
@@ -47,8 +48,14 @@ class BackgroundWorker:
         if not self._closed:
             done(result)
 
+    def _unless_closed(self, call: Callable[[], T]) -> T | None:
+        return None if self._closed else call()
+
     async def close(self) -> None:
-        """Wait for the running calls without reporting their results, and stop the thread."""
+        """Wait for the running call without reporting its result, and stop the thread.
+
+        Calls that wait are dropped: on a slow device a stop would wait for all of them.
+        """
         self._closed = True
         await self._tasks.drain()
         self._thread.close()
