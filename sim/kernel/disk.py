@@ -161,7 +161,7 @@ class SimFile:
     def is_in_memory(self, offset: int, size: int) -> bool:
         return self._path not in self._disk.evicted
 
-    def reading(self, parts: Sequence[tuple[int, int]]) -> Callable[[], None]:
+    def prefetcher(self, parts: Sequence[tuple[int, int]]) -> Callable[[], None]:
         return lambda: self._disk.evicted.discard(self._path)
 
     def view(self) -> memoryview:
@@ -241,7 +241,7 @@ class SimDisk:
         self.sync_fails: Callable[[str], bool] = lambda _path: False
         """Asked with the path at each sync; True makes it fail."""
         self.evicted: set[str] = set()
-        """Paths of files that are not in memory; `SimFile.reading` brings them back."""
+        """Paths of files that are not in memory; `SimFile.prefetcher` brings them back."""
         self.doubtful = False
         """A sync failed: the cache shows bytes that it will never write."""
         self._off = False

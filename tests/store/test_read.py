@@ -179,7 +179,7 @@ def test_a_read_that_would_wait_for_the_device_says_so() -> None:
     store, _ = reopened()
     result = store.read_queue("T", 0, 3, 4, 1 << 20, memory_bytes=FAR)
     assert (result.status, result.next_offset, result.count) == (GetStatus.COLD, 3, 0)
-    calls = store.cold_reads("T", 0, 3, 4, 1 << 20)
+    calls = store.prefetchers("T", 0, 3, 4, 1 << 20)
     assert 1 <= len(calls) <= 2
     assert store.read_queue("T", 0, 3, 4, 1 << 20, memory_bytes=FAR).status is GetStatus.COLD
     for call in calls:
@@ -228,7 +228,7 @@ def test_a_filter_of_tags_reads_what_it_wants_of_this_run_and_checks_all_of_earl
     assert numbers(read(3, 7)) == [3, 4, 5]
     assert read(0, 7).status is GetStatus.COLD
     assert read(57, 8).status is GetStatus.COLD
-    for call in store.cold_reads("T", 0, 57, 3, 1 << 20, lambda t: t == 8):
+    for call in store.prefetchers("T", 0, 57, 3, 1 << 20, lambda t: t == 8):
         call()
     assert numbers(read(57, 8)) == [57, 58, 59]
     assert numbers(read(0, 7)) == [3, 4, 5]
@@ -249,7 +249,7 @@ def test_few_parts_of_the_log_are_examined(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(("queue_id", "offset"), [(9, 0), (0, -1), (0, 30), (0, 31)])
 def test_of_nothing_there_is_nothing_to_bring_into_memory(queue_id: int, offset: int) -> None:
     store, _ = reopened()
-    assert store.cold_reads("T", queue_id, offset, 9, 9) == []
+    assert store.prefetchers("T", queue_id, offset, 9, 9) == []
     assert store.read_queue("T", queue_id, offset, 9, 9, memory_bytes=0).status is not (
         GetStatus.COLD
     )

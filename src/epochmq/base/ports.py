@@ -75,13 +75,11 @@ class File(Protocol):
         """
         ...
 
-    def reading(self, parts: Sequence[tuple[int, int]]) -> Callable[[], None]:
+    def prefetcher(self, parts: Sequence[tuple[int, int]]) -> Callable[[], None]:
         """Return a call for another thread that reads `parts`, so that they are in memory.
 
-        A part is (first byte, end).
-
-        The file may be closed meanwhile. The call reports no failure: who reads the bytes then
-        finds it.
+        A part is (first byte, end). The file may be closed before the call. The call reports no
+        failure; the next read of these bytes does.
         """
         ...
 

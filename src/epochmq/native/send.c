@@ -205,7 +205,7 @@ static int keep_end(send_turn *d, const request *r, span header)
 /* Take frames off the front of `data`; how many bytes they had. Another frame than a send or an end
  * that is for us ends it, as does half a frame. With `checks` sends must be signed, and ends are not for us. */
 int64_t epq_stage_sends(send_turn *d, const uint8_t *data, int64_t size, const uint8_t *born_host,
-                 access *checks)
+                        access *checks)
 {
     int64_t pos = 0;
     while (size - pos >= PREFIX) {

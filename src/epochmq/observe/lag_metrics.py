@@ -119,12 +119,11 @@ class LagMeter:
         As in RocketMQ, the retries of a group that pops have the name of the topic they come from.
         """
         origin = topic_of_retries(group, topic)
-        popped = origin or topic
-        is_retry = is_retry_topic(topic)
         system = bool_label(is_system_topic(topic) or is_system_group(group))
         if origin is None and (topic, group, False) in self._node.stats.pops:
             self._lags.setdefault((group, topic, bool_label(True), system), GroupLag())
-        return self._lags.setdefault((group, popped, bool_label(is_retry), system), GroupLag())
+        labels = group, origin or topic, bool_label(is_retry_topic(topic)), system
+        return self._lags.setdefault(labels, GroupLag())
 
     # Filters ---------------------------------------------------------------------------------
 

@@ -125,7 +125,7 @@ class RealFile:
             start += length
         return True
 
-    def reading(self, parts: Sequence[tuple[int, int]]) -> Callable[[], None]:
+    def prefetcher(self, parts: Sequence[tuple[int, int]]) -> Callable[[], None]:
         return partial(_read_through, self._path, parts)
 
     def view(self) -> memoryview:

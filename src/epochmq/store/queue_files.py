@@ -75,7 +75,7 @@ class QueueFiles:
         if block is None:
             block = self.read(path, number * BLOCK_BYTES, BLOCK_BYTES)
             if not block:
-                return block  # the file may be made later, by other means than `write`
+                return block  # there is no file yet; `get` may create it
             if len(self._blocks) >= BLOCKS_MAX:
                 del self._blocks[next(iter(self._blocks))]
         self._blocks[path, number] = block

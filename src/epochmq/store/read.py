@@ -1,6 +1,6 @@
 """Reads messages by queue offset, time and log position, never beyond `readable` (INV-23)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
 from itertools import starmap
@@ -50,7 +50,7 @@ class GetStatus(Enum):
     DAMAGED = 9
     """Ours: the next message is damaged; the reader keeps its offset until it is repaired."""
     COLD = 10
-    """Ours: a read that must not wait for the device would have to; see `cold_reads`."""
+    """Ours: a read that must not wait for the device would have to; see `prefetchers`."""
 
     __hash__ = object.__hash__
     """Each status is one object. `Enum.__hash__` is a Python call, and every pull looks it up."""
@@ -151,7 +151,7 @@ class Reader:
                     or self._pointers.readable - self._pointers.start > memory_bytes
                 )
                 and self._is_old(queue, offset, memory_bytes)
-                and self._is_cold(queue, span, max_count, max_bytes, accept, verify)
+                and self._is_cold(self._touched(queue, span, max_count, max_bytes, accept, verify))
             ):
                 return self._miss(GetStatus.COLD, offset, low, high)
             if accept is None and verify is None:
@@ -169,16 +169,23 @@ class Reader:
             return self._miss(GetStatus.OFFSET_OVERFLOW_ONE, high, low, high)
         return self._miss(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
 
+    def _plain_queue(
+        self, topic: str, queue_id: int, offset: int
+    ) -> tuple[ConsumeQueue, int] | None:
+        """Return a plain queue and its readable end, if it has message `offset`."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None or isinstance(queue, BatchQueue):
+            return None
+        low, high = self._bounds(queue)
+        return (queue, high) if low <= offset < high else None
+
     def units(
         self, topic: str, queue_id: int, offset: int, count: int
     ) -> list[tuple[int, int, int]]:
         """Return up to `count` units of a plain queue from `offset` on, up to the first hole."""
-        queue = self._queues.find(topic, queue_id)
-        if queue is None or isinstance(queue, BatchQueue):
+        if (located := self._plain_queue(topic, queue_id, offset)) is None:
             return []
-        low, high = self._bounds(queue)
-        if not low <= offset < high:
-            return []
+        queue, high = located
         units, _ = self._units(queue, offset, min(count, high - offset), _FAR)
         found = list(UNIT.iter_unpack(units))
         holes = [at for at, unit in enumerate(found) if unit[1] == PRE_BLANK_SIZE]
@@ -196,21 +203,11 @@ class Reader:
         at: int = UNIT.unpack(unit)[0]
         return at < self._pointers.readable - memory_bytes
 
-    def _is_cold(
-        self,
-        queue: ConsumeQueue,
-        span: tuple[int, int],
-        max_count: int,
-        max_bytes: int,
-        accept: Accept | None,
-        verify: Verify | None,
-    ) -> bool:
-        """Return whether reading these messages would wait for the device."""
+    def _is_cold(self, parts: Iterable[tuple[Segment, int, int]]) -> bool:
+        """Return whether reading these parts of log files would wait for the device."""
         return any(
             not segment.file.is_in_memory(low - segment.start, high - low)
-            for segment, low, high in self._touched(
-                queue, span, max_count, max_bytes, accept, verify
-            )
+            for segment, low, high in parts
         )
 
     def _touched(
@@ -238,7 +235,7 @@ class Reader:
             units = b"".join(starmap(UNIT.pack, wanted[:max_count]))
         return self._ranges(units, _FAR)
 
-    def cold_reads(
+    def prefetchers(
         self,
         topic: str,
         queue_id: int,
@@ -253,12 +250,9 @@ class Reader:
         The arguments are those of `read_queue`. The calls also read what follows in the log,
         because the reader will want it next.
         """
-        queue = self._queues.find(topic, queue_id)
-        if queue is None or isinstance(queue, BatchQueue):
+        if (located := self._plain_queue(topic, queue_id, offset)) is None:
             return []
-        low, high = self._bounds(queue)
-        if not low <= offset < high:
-            return []
+        queue, high = located
         parts: dict[Segment, list[tuple[int, int]]] = {}
         for segment, start, stop in self._touched(
             queue, (offset, high), max_count, max_bytes, accept, verify
@@ -267,7 +261,7 @@ class Reader:
         for segment, own in parts.items():
             start, stop = own[-1]
             own[-1] = start, min(stop + COLD_AHEAD_BYTES, segment.end - segment.start)
-        return [segment.file.reading(own) for segment, own in parts.items()]
+        return [segment.file.prefetcher(own) for segment, own in parts.items()]
 
     def _ranges(self, units: bytes, room: int) -> list[tuple[Segment, int, int]]:
         """Return the parts of log files with the records of `units`, up to about `room` bytes.
@@ -296,12 +290,9 @@ class Reader:
 
         They are for estimates: neither the units nor their records are checked.
         """
-        queue = self._queues.find(topic, queue_id)
-        if queue is None or isinstance(queue, BatchQueue):
+        if (located := self._plain_queue(topic, queue_id, offset)) is None:
             return []
-        low, high = self._bounds(queue)
-        if not low <= offset < high:
-            return []
+        queue, high = located
         units = queue.units(offset, min(count, high - offset))
         return [tags for _, _, tags in UNIT.iter_unpack(units)]
 

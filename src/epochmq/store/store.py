@@ -166,7 +166,7 @@ class Store:
         self.message_at = reader.message_at
         self.units = reader.units
         self.tags_codes = reader.tags_codes
-        self.cold_reads = reader.cold_reads
+        self.prefetchers = reader.prefetchers
         self.remake = native.remake
         self.waits = native.waits
         self.topics = queues.names

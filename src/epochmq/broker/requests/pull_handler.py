@@ -167,7 +167,7 @@ class PullHandler:
     def _read_cold(self, request: PullRequest, count: int, first: bool) -> None:
         """Bring the messages into memory in another thread, and go on with the pull then."""
         node = self._node
-        calls = node.store.cold_reads(
+        calls = node.store.prefetchers(
             request.topic,
             request.queue_id,
             request.offset,
@@ -184,15 +184,7 @@ class PullHandler:
 
         def done(_: None) -> None:
             self._cold_count -= 1
-            now = node.clock.now_ms()
-            if request.session.closed:
-                return
-            if not node.serving.rights.readable:
-                _answer_plain(request, NOT_NOW)
-            elif self._is_reset(request):
-                self._answer_reset(request, now)
-            else:
-                self._execute(request, now, first=first, waits_for_device=True)
+            self._again([request], node.clock.now_ms(), first=first, waits_for_device=True)
 
         node.ports.read_cold(read, done)
 
@@ -259,7 +251,15 @@ class PullHandler:
             request.deadline = 0
         self._again(requests, now)
 
-    def _again(self, requests: list[PullRequest], now: int) -> None:
+    def _again(
+        self,
+        requests: list[PullRequest],
+        now: int,
+        *,
+        first: bool = False,
+        waits_for_device: bool = False,
+    ) -> None:
+        """Execute pulls after a wait: for messages, or (`waits_for_device`) for the device."""
         for request in requests:
             if request.session.closed:
                 continue
@@ -268,7 +268,7 @@ class PullHandler:
             elif self._is_reset(request):
                 self._answer_reset(request, now)
             else:
-                self._execute(request, now, first=False)
+                self._execute(request, now, first=first, waits_for_device=waits_for_device)
 
     # Answering -------------------------------------------------------------------------------
 
