@@ -252,6 +252,7 @@ def _small_wheel(node: BrokerContext) -> None:
         node.internal_writer,
         lambda: node.options,
         lambda: (pointers.start, pointers.appended),
+        cold_reads=node.cold_reads,
         wheel_bytes=WHEEL_SLOTS * SLOT_BYTES,
     )
     node.timer.open()

@@ -76,6 +76,8 @@ class BrokerHarness:
         )
         self.later: list[Any] = []
         self._held_writes: list[tuple[Callable[[], None], Done]] | None = None
+        self.held_reads: list[Callable[[], None]] = []
+        """Reads of messages that are not in memory (`evict`)."""
         self.node = BrokerContext(
             self.options,
             clock=self.clock,
@@ -83,7 +85,11 @@ class BrokerHarness:
             store=self.store,
             port=PORT,
             process=7,
-            ports=BrokerPorts(soon=self.later.append, write_in_background=self._write),
+            ports=BrokerPorts(
+                soon=self.later.append,
+                read_cold=self._read_cold,
+                write_in_background=self._write,
+            ),
         )
         self.node.topics.add_system(system_topics(Wishes("c", "b")))
         self.sink = BrokerSink(self.node)
@@ -94,6 +100,21 @@ class BrokerHarness:
             write_here(call, done)
         else:
             self._held_writes.append((call, done))
+
+    def _read_cold(self, call: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.held_reads.append(lambda: done(call()))
+
+    def evict(self) -> None:
+        """The log leaves the memory; `read_device` brings back what was asked for."""
+        self.disk.evicted = {f"commitlog/{name}" for name in self.disk.list("commitlog")}
+
+    def read_device(self) -> int:
+        """The thread for cold reads reads all that it was asked for; return how many reads."""
+        held, self.held_reads = self.held_reads, []
+        for call in held:
+            call()
+        self.turn()
+        return len(held)
 
     def hold_writes(self) -> list[tuple[Callable[[], None], Done]]:
         """Do no write of tables from now on; the writes are added to the list."""

@@ -1,5 +1,6 @@
 """Reading by queue offset: statuses, bounds, filters."""
 
+import dataclasses
 import struct
 
 import pytest
@@ -8,7 +9,6 @@ from tests.store.replicas import opened
 from tests.store.world import HOST, SMALL
 
 from epochmq.model.record import HEAD, MAGIC_V1, decode
-from epochmq.store import read
 from epochmq.store.draft import PRE_BLANK_SIZE, UNIT, Draft
 from epochmq.store.read import SCAN_UNITS_MIN, GetStatus, ReadResult
 from epochmq.store.store import Store
@@ -163,44 +163,72 @@ FAR = 1 << 40
 """More bytes than the log has: all that this run wrote counts as in memory."""
 
 
-def reopened(count: int = 30) -> tuple[Store, SimDisk]:
+def write(store: Store, numbers: range, tag: int = 0) -> None:
+    for number in numbers:
+        store.append([Draft("T", 0, b"%04d" % number * 50, b"", tag, born_host=HOST)], WALL)
+
+
+def reopened(
+    count: int = 30, window_bytes: int = FAR, *, batches: bool = False
+) -> tuple[Store, SimDisk]:
     """Return a store with messages of an earlier run, none of them in memory, and its disk."""
     disk = SimDisk()
-    store = Store.open(disk, SMALL, HOST, WALL)
-    for number in range(count):
-        store.append([Draft("T", 0, b"%04d" % number * 50, b"", 0, born_host=HOST)], WALL)
+    options = dataclasses.replace(SMALL, memory_window_bytes=window_bytes)
+    store = Store.open(disk, options, HOST, WALL, lambda _: batches)
+    write(store, range(count))
     store.close(WALL)
-    store = Store.open(disk, SMALL, HOST, WALL)
-    disk.evicted = {segment.path for segment in store._log.segments}
+    store = Store.open(disk, options, HOST, WALL, lambda _: batches)
+    evict(store, disk)
     return store, disk
 
 
-def test_a_read_that_would_wait_for_the_device_says_so() -> None:
-    store, _ = reopened()
-    result = store.read_queue("T", 0, 3, 4, 1 << 20, memory_bytes=FAR)
+def evict(store: Store, disk: SimDisk) -> None:
+    disk.evicted = {segment.path for segment in store._log.segments}
+
+
+def from_memory(store: Store, offset: int, count: int, max_bytes: int = 1 << 20) -> ReadResult:
+    return store.read_queue("T", 0, offset, count, max_bytes, from_memory=True)
+
+
+def bring_in(result: ReadResult) -> None:
+    assert result.status is GetStatus.COLD
+    assert result.prefetch is not None
+    result.prefetch()
+
+
+@pytest.mark.parametrize("batches", [False, True])
+def test_a_read_that_would_wait_for_the_device_says_so(batches: bool) -> None:
+    store, _ = reopened(batches=batches)
+    result = from_memory(store, 3, 4)
     assert (result.status, result.next_offset, result.count) == (GetStatus.COLD, 3, 0)
-    calls = store.prefetchers("T", 0, 3, 4, 1 << 20)
-    assert 1 <= len(calls) <= 2
-    assert store.read_queue("T", 0, 3, 4, 1 << 20, memory_bytes=FAR).status is GetStatus.COLD
-    for call in calls:
-        call()
-    assert numbers(store.read_queue("T", 0, 3, 4, 1 << 20, memory_bytes=FAR)) == [3, 4, 5, 6]
+    assert (result.min_offset, result.max_offset) == (0, 30)
+    assert from_memory(store, 3, 4).status is GetStatus.COLD
+    bring_in(result)
+    assert numbers(from_memory(store, 3, 4)) == [3, 4, 5, 6]
 
 
-def test_without_a_limit_a_read_waits_for_the_device() -> None:
-    store, _ = reopened()
+@pytest.mark.parametrize("batches", [False, True])
+def test_without_a_limit_a_read_waits_for_the_device(batches: bool) -> None:
+    store, _ = reopened(batches=batches)
     assert numbers(store.read_queue("T", 0, 3, 4, 1 << 20)) == [3, 4, 5, 6]
 
 
-def test_what_this_run_wrote_is_in_memory_without_a_look() -> None:
-    store, disk = reopened(3)
-    for number in range(3, 6):
-        store.append([Draft("T", 0, b"%04d" % number * 50, b"", 0, born_host=HOST)], WALL)
-    disk.evicted |= {segment.path for segment in store._log.segments}
-    assert numbers(store.read_queue("T", 0, 3, 9, 1 << 20, memory_bytes=FAR)) == [3, 4, 5]
-    # Beyond the last `memory_bytes` it may have left the memory.
-    assert store.read_queue("T", 0, 3, 9, 1 << 20, memory_bytes=1).status is GetStatus.COLD
-    assert store.read_queue("T", 0, 2, 9, 1 << 20, memory_bytes=FAR).status is GetStatus.COLD
+@pytest.mark.parametrize("batches", [False, True])
+def test_what_this_run_wrote_is_in_memory_without_a_look(batches: bool) -> None:
+    store, disk = reopened(3, batches=batches)
+    write(store, range(3, 6))
+    evict(store, disk)
+    assert numbers(from_memory(store, 3, 9)) == [3, 4, 5]
+    assert from_memory(store, 2, 9).status is GetStatus.COLD
+
+
+@pytest.mark.parametrize("batches", [False, True])
+def test_beyond_the_window_it_may_have_left_the_memory(batches: bool) -> None:
+    store, disk = reopened(3, 1, batches=batches)
+    write(store, range(3, 6))
+    evict(store, disk)
+    bring_in(from_memory(store, 3, 9))
+    assert numbers(from_memory(store, 3, 9)) == [3, 4, 5]
 
 
 def test_only_the_records_of_the_read_count() -> None:
@@ -208,48 +236,45 @@ def test_only_the_records_of_the_read_count() -> None:
     first, *_, last = store._log.segments
     assert first is not last
     disk.evicted = {last.path}
-    assert numbers(store.read_queue("T", 0, 0, 4, 1 << 20, memory_bytes=FAR)) == [0, 1, 2, 3]
-    assert store.read_queue("T", 0, 0, 99, 1, memory_bytes=FAR).count == 1
-    assert store.read_queue("T", 0, 0, 99, 1 << 20, memory_bytes=FAR).status is GetStatus.COLD
+    assert numbers(from_memory(store, 0, 4)) == [0, 1, 2, 3]
+    assert from_memory(store, 0, 99, 1).count == 1
+    assert from_memory(store, 0, 99).status is GetStatus.COLD
 
 
 def test_a_filter_of_tags_reads_what_it_wants_of_this_run_and_checks_all_of_earlier_ones() -> None:
-    store, disk = reopened(3)
-    for number in range(3, 60):
-        tag = 7 if number < 6 else 8
-        draft = Draft("T", 0, b"%04d" % number * 50, b"", tag, born_host=HOST)
-        store.append([draft], WALL)
+    store, disk = reopened(3, 1)
+    write(store, range(3, 6), tag=7)
+    write(store, range(6, 60), tag=8)
     last = store._log.segments[-1]
     disk.evicted = {last.path}
 
     def read(offset: int, tag: int) -> ReadResult:
-        return store.read_queue("T", 0, offset, 3, 1 << 20, lambda t: t == tag, memory_bytes=1)
+        return store.read_queue("T", 0, offset, 3, 1 << 20, lambda t: t == tag, from_memory=True)
 
     assert numbers(read(3, 7)) == [3, 4, 5]
     assert read(0, 7).status is GetStatus.COLD
-    assert read(57, 8).status is GetStatus.COLD
-    for call in store.prefetchers("T", 0, 57, 3, 1 << 20, lambda t: t == 8):
-        call()
+    bring_in(read(57, 8))
     assert numbers(read(57, 8)) == [57, 58, 59]
     assert numbers(read(0, 7)) == [3, 4, 5]
     disk.evicted = {last.path}
     verify = lambda _record: True  # noqa: E731
-    result = store.read_queue("T", 0, 57, 3, 1 << 20, verify=verify, memory_bytes=1)
+    result = store.read_queue("T", 0, 57, 3, 1 << 20, verify=verify, from_memory=True)
     assert result.status is GetStatus.COLD
-
-
-def test_few_parts_of_the_log_are_examined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "COLD_GAP_BYTES", -1)
-    monkeypatch.setattr(read, "COLD_PARTS_MAX", 2)
-    store, disk = reopened(60)
-    disk.evicted = {store._log.segments[-1].path}
-    assert store.read_queue("T", 0, 0, 99, 1 << 20, memory_bytes=FAR).count == 60
 
 
 @pytest.mark.parametrize(("queue_id", "offset"), [(9, 0), (0, -1), (0, 30), (0, 31)])
 def test_of_nothing_there_is_nothing_to_bring_into_memory(queue_id: int, offset: int) -> None:
     store, _ = reopened()
-    assert store.prefetchers("T", queue_id, offset, 9, 9) == []
-    assert store.read_queue("T", queue_id, offset, 9, 9, memory_bytes=0).status is not (
-        GetStatus.COLD
-    )
+    assert store.missing_messages("T", queue_id, offset, 9, 9) is None
+    result = store.read_queue("T", queue_id, offset, 9, 9, from_memory=True)
+    assert result.status is not GetStatus.COLD
+    assert result.prefetch is None
+
+
+def test_messages_can_be_brought_in_before_they_are_read() -> None:
+    store, _ = reopened()
+    missing = store.missing_messages("T", 0, 3, 4, 1 << 20)
+    assert missing is not None
+    missing()
+    assert store.missing_messages("T", 0, 3, 4, 1 << 20) is None
+    assert numbers(from_memory(store, 3, 4)) == [3, 4, 5, 6]

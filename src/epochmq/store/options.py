@@ -43,6 +43,8 @@ class StoreOptions:
     """mapperFileSizeBatchConsumeQueue times the unit's 46 bytes; rounded up to whole units"""
     message_bytes_max: int = 4 * 1024 * 1024
     """maxMessageSize"""
+    memory_window_bytes: int = 0
+    """memoryWindowBytes: what this run wrote last; so many bytes count as in memory."""
     preallocate: bool = True
     """Reserve the space of a log file when it is created, so that appends cannot run out of it."""
 

@@ -1,9 +1,9 @@
 """Reads messages by queue offset, time and log position, never beyond `readable` (INV-23)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from itertools import starmap
+from itertools import islice
 
 import msgspec
 
@@ -11,22 +11,16 @@ from epochmq.model.record import MAGIC_V1, MAGIC_V2, check, store_time_at
 from epochmq.store.adjacent_records import AdjacentRecords
 from epochmq.store.batch_queue import BatchQueue
 from epochmq.store.batch_read import read_batches
-from epochmq.store.commit_log import CommitLog
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damaged_ranges import DamagedRange
-from epochmq.store.draft import FRONT, PRE_BLANK_SIZE, UNIT, UNIT_BYTES
+from epochmq.store.draft import BATCH_UNIT, FRONT, PRE_BLANK_SIZE, UNIT
+from epochmq.store.log_memory import LogMemory, Prefetch
 from epochmq.store.pointers import Pointers
-from epochmq.store.queue_table import QueueTable
 from epochmq.store.read_check import ReadCheck
-from epochmq.store.segment import Segment
+from epochmq.store.store_files import StoreFiles
 
 SCAN_UNITS_MIN = 800
 """A filtered read examines at least this many units before it answers "none matched"."""
-
-COLD_GAP_BYTES, COLD_AHEAD_BYTES = 64 * 1024, 1024 * 1024
-"""Records with a smaller gap are brought into memory together; and what follows, up to this."""
-COLD_PARTS_MAX = 64
-"""Parts of the log that are examined for one read, about 5 us each."""
 
 DAMAGED_LOOKED_AT = 256
 """Maximum number of successive damaged messages that `behind_damage` skips."""
@@ -50,7 +44,7 @@ class GetStatus(Enum):
     DAMAGED = 9
     """Ours: the next message is damaged; the reader keeps its offset until it is repaired."""
     COLD = 10
-    """Ours: a read that must not wait for the device would have to; see `prefetchers`."""
+    """Ours: a read that must not wait for the device would have to; see `ReadResult.prefetch`."""
 
     __hash__ = object.__hash__
     """Each status is one object. `Enum.__hash__` is a Python call, and every pull looks it up."""
@@ -70,6 +64,8 @@ class ReadResult(msgspec.Struct, frozen=True, gc=False):
     """Bytes in all chunks."""
     reason: str = ""
     """What is damaged (`DAMAGED` only)."""
+    prefetch: Prefetch | None = None
+    """Brings the messages into memory, in another thread (`COLD` only)."""
 
 
 Accept = Callable[[int], bool]
@@ -82,13 +78,12 @@ again for the same record, the function decides.
 class Reader:
     """The read side of the store; it changes no messages."""
 
-    def __init__(
-        self, log: CommitLog, queues: QueueTable, pointers: Pointers, check: ReadCheck
-    ) -> None:
-        self._log = log
+    def __init__(self, files: StoreFiles, pointers: Pointers, check: ReadCheck) -> None:
+        self.memory = LogMemory(files, pointers, check)
+        self._log = files.log
         self._check = check
-        self._neighbours = AdjacentRecords(log)
-        self._queues = queues
+        self._neighbours = AdjacentRecords(files.log)
+        self._queues = files.queues
         self._pointers = pointers
         self.found = 0
         self.missed = 0
@@ -125,16 +120,15 @@ class Reader:
         verify: Verify | None = None,
         *,
         stop: int = _FAR,
-        memory_bytes: int | None = None,
+        from_memory: bool = False,
     ) -> ReadResult:
         """Read up to `max_count` records and about `max_bytes` bytes (at least one) from `offset`.
 
         `accept` filters by a unit's tags code, `verify` by the record. No unit at or beyond queue
         offset `stop` is read, except the one at `offset`.
 
-        With `memory_bytes` a read of a plain queue does not wait for the device: its status is
-        COLD if records are not in memory. Records that this run wrote count as in memory, without
-        a look, if they are in the last `memory_bytes` of the log.
+        With `from_memory` the read does not wait for the device: its status is COLD if records are
+        not in memory (see `LogMemory`).
         """
         queue = self._queues.find(topic, queue_id)
         if queue is None:
@@ -142,18 +136,17 @@ class Reader:
         low, high = self._bounds(queue)
         if low <= offset < high:
             span = (offset, high if stop >= high else max(stop, offset + 1))
+            if from_memory and (
+                offset < queue.trusted
+                or self._pointers.readable - self._pointers.start > self.memory.window_bytes
+                or isinstance(queue, BatchQueue)
+            ):
+                missing = self._missing(queue, span, max_count, max_bytes, accept, verify)
+                if missing is not None:
+                    self.missed += 1
+                    return ReadResult(GetStatus.COLD, [], 0, offset, low, high, 0, "", missing)
             if isinstance(queue, BatchQueue):
                 return self._batches(queue, span, max_count, max_bytes, accept, verify)
-            if (
-                memory_bytes is not None
-                and (
-                    offset < queue.trusted
-                    or self._pointers.readable - self._pointers.start > memory_bytes
-                )
-                and self._is_old(queue, offset, memory_bytes)
-                and self._is_cold(self._touched(queue, span, max_count, max_bytes, accept, verify))
-            ):
-                return self._miss(GetStatus.COLD, offset, low, high)
             if accept is None and verify is None:
                 return self._plain(queue, span, (low, high), max_count, max_bytes)
             return self._filtered(queue, span, max_count, max_bytes, accept, verify)
@@ -193,24 +186,19 @@ class Reader:
 
     # What is not in memory -------------------------------------------------------------------
 
-    def _is_old(self, queue: ConsumeQueue, offset: int, memory_bytes: int) -> bool:
-        """Return whether an earlier run wrote a message, or `memory_bytes` of the log follow it."""
-        if offset < queue.trusted:
-            return True
-        unit = queue.units(offset, 1, is_reader=True)
-        if len(unit) < UNIT_BYTES:
-            return False
-        at: int = UNIT.unpack(unit)[0]
-        return at < self._pointers.readable - memory_bytes
+    def missing_messages(
+        self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int
+    ) -> Prefetch | None:
+        """Return a call that brings the next messages of a queue into memory; None if they are.
 
-    def _is_cold(self, parts: Iterable[tuple[Segment, int, int]]) -> bool:
-        """Return whether reading these parts of log files would wait for the device."""
-        return any(
-            not segment.file.is_in_memory(low - segment.start, high - low)
-            for segment, low, high in parts
-        )
+        The arguments are those of `read_queue`.
+        """
+        if (located := self._plain_queue(topic, queue_id, offset)) is None:
+            return None
+        queue, high = located
+        return self._missing(queue, (offset, high), max_count, max_bytes, None, None)
 
-    def _touched(
+    def _missing(
         self,
         queue: ConsumeQueue,
         span: tuple[int, int],
@@ -218,72 +206,29 @@ class Reader:
         max_bytes: int,
         accept: Accept | None,
         verify: Verify | None,
-    ) -> list[tuple[Segment, int, int]]:
-        """Return the parts of log files that a read touches, at most `COLD_PARTS_MAX`.
+    ) -> Prefetch | None:
+        """Return a call that brings into memory what a read touches; None if it is there.
 
         A filter of tags is compared with the units, but the records of an earlier run are checked
         before that, also those that the reader does not want.
         """
         first, stop = span
-        if accept is None and verify is None:
-            units = queue.units(first, min(max_count, stop - first), is_reader=True)
-            return self._ranges(units, max_bytes)
-        count = min(max(SCAN_UNITS_MIN, max_count), stop - first)
-        units = queue.units(first, count, is_reader=True)
-        if accept is not None and first >= queue.trusted:
-            wanted = [unit for unit in UNIT.iter_unpack(units) if accept(unit[2])]
-            units = b"".join(starmap(UNIT.pack, wanted[:max_count]))
-        return self._ranges(units, _FAR)
-
-    def prefetchers(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_count: int,
-        max_bytes: int,
-        accept: Accept | None = None,
-        verify: Verify | None = None,
-    ) -> list[Callable[[], None]]:
-        """Return calls for another thread, which bring the next records of a queue into memory.
-
-        The arguments are those of `read_queue`. The calls also read what follows in the log,
-        because the reader will want it next.
-        """
-        if (located := self._plain_queue(topic, queue_id, offset)) is None:
-            return []
-        queue, high = located
-        parts: dict[Segment, list[tuple[int, int]]] = {}
-        for segment, start, stop in self._touched(
-            queue, (offset, high), max_count, max_bytes, accept, verify
-        ):
-            parts.setdefault(segment, []).append((start - segment.start, stop - segment.start))
-        for segment, own in parts.items():
-            start, stop = own[-1]
-            own[-1] = start, min(stop + COLD_AHEAD_BYTES, segment.end - segment.start)
-        return [segment.file.prefetcher(own) for segment, own in parts.items()]
-
-    def _ranges(self, units: bytes, room: int) -> list[tuple[Segment, int, int]]:
-        """Return the parts of log files with the records of `units`, up to about `room` bytes.
-
-        Records that are near to each other are in one part: (file, first byte, end).
-        """
-        found: list[tuple[Segment, int, int]] = []
-        for at, size, _tags in UNIT.iter_unpack(units):
-            segment = None if size == PRE_BLANK_SIZE else self._log.find(at)
-            if segment is None or size < 0:
-                continue
-            stop = min(at + size, segment.end)
-            if found and found[-1][0] is segment and 0 <= at - found[-1][2] <= COLD_GAP_BYTES:
-                found[-1] = segment, found[-1][1], stop
-            else:
-                if len(found) == COLD_PARTS_MAX:
-                    break
-                found.append((segment, at, stop))
-            room -= size
-            if room < 0:
-                break
-        return found
+        run, shape = queue, UNIT
+        if isinstance(queue, BatchQueue):
+            run, shape = queue.run, BATCH_UNIT
+            first = queue.position(first)
+            stop = run.next
+        head = run.units(first, 1, is_reader=True)
+        if len(head) < shape.size or not self.memory.may_lack(shape.unpack(head)[0]):
+            return None
+        is_filtered = accept is not None or verify is not None
+        count = max(SCAN_UNITS_MIN, max_count) if is_filtered else max_count
+        units = run.units(first, min(count, stop - first), is_reader=True)
+        found = shape.iter_unpack(units)
+        if accept is not None and first >= run.trusted:
+            found = islice((unit for unit in found if accept(unit[2])), max_count)
+        places = ((unit[0], unit[1]) for unit in found)
+        return self.memory.missing_records(places, _FAR if is_filtered else max_bytes)
 
     def tags_codes(self, topic: str, queue_id: int, offset: int, count: int) -> list[int]:
         """Return the tags codes of up to `count` units of a plain queue, without a look at the log.

@@ -120,7 +120,7 @@ class Store:
         self._look_at_sizes = Every(SIZES_INTERVAL_MS)
         # Reads
         self.scrub = Scrub(files, self.pointers, self._check, self.chores)
-        self._reader = Reader(files.log, files.queues, self.pointers, self._check)
+        self._reader = Reader(files, self.pointers, self._check)
         self.keys = KeyQueries(files, self._reader, self._index_staged)
         self._native_messages = NativeMessages(
             files, self.pointers, self._reader, store_host, self._appender.is_plain_topic
@@ -166,7 +166,8 @@ class Store:
         self.message_at = reader.message_at
         self.units = reader.units
         self.tags_codes = reader.tags_codes
-        self.prefetchers = reader.prefetchers
+        self.missing_messages = reader.missing_messages
+        self.missing_records = reader.memory.missing_records
         self.remake = native.remake
         self.waits = native.waits
         self.topics = queues.names

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from sim.kernel.disk import SimFile
 from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness, send
 
 from epochmq.broker.internal_writes.internal_writer import Origin, WriteOutcome
 from epochmq.broker.serving.roles import Role
 from epochmq.model.names import SCHEDULE_TOPIC
+from epochmq.store import cold_reads
 from epochmq.store.draft import Draft
 
 
@@ -176,3 +178,56 @@ def test_what_comes_of_it_after_a_change_of_role_moves_nothing(harness: BrokerHa
     answer()
     assert harness.node.schedule.progress()[1] == 5
     assert harness.node.schedule.statistics()["busy"] == 0
+
+
+def test_due_messages_that_are_not_in_memory_are_read_by_another_thread(
+    harness: BrokerHarness,
+) -> None:
+    run(harness)
+    put(harness, b"a", b"b")
+    put(harness, b"c", level=2)
+    harness.evict()
+    assert run(harness, 1000) == []
+    assert run(harness, 500) == []
+    reads = len(harness.held_reads)
+    assert run(harness, 100) == []
+    assert len(harness.held_reads) == reads  # none asks a second time
+    harness.read_device()
+    assert not harness.disk.evicted
+    assert run(harness) == [b"a", b"b"]
+    harness.read_device()
+    assert run(harness, 5000) == [b"a", b"b", b"c"]
+
+
+def test_what_leaves_the_memory_again_is_delivered_all_the_same(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(harness, b"a", b"b")
+    monkeypatch.setattr(SimFile, "is_in_memory", lambda *_: False)
+    for _ in range(20):
+        run(harness, 100)
+        harness.read_device()
+    assert run(harness) == [b"a", b"b"]
+
+
+def test_a_role_that_ends_while_the_device_is_read(harness: BrokerHarness) -> None:
+    put(harness, b"a")
+    harness.evict()
+    run(harness, 1000)
+    assert harness.held_reads
+    become(harness.node, Role.SLAVE)
+    become(harness.node, Role.MASTER)
+    run(harness)
+    harness.read_device()
+    assert run(harness) == [b"a"]
+    assert run(harness, 1000) == [b"a"]
+
+
+def test_with_too_many_reads_the_event_loop_reads(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cold_reads, "WAITING_MAX", 0)
+    put(harness, b"a")
+    harness.evict()
+    assert run(harness, 1000) == [b"a"]
+    assert not harness.held_reads

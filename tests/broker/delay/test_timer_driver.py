@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
+from sim.kernel.disk import SimFile
 from tests.broker.broker_harness import send
 from tests.broker.delay.timers import LOG_BYTES, TimerBroker
 from tests.broker.slow import Slow
@@ -491,3 +492,68 @@ def test_a_message_that_the_log_kept_too_briefly(broker: TimerBroker) -> None:
     broker.timer.driver._log_bounds = lambda: (8, 1 << 40)
     assert broker.run(2000) == [b"kept"]
     assert (broker.timer.driver.discarded, broker.timer.driver.rebuilds) == (1, 0)
+
+
+# Messages that are not in memory -------------------------------------------------------------
+
+
+def test_due_messages_that_are_not_in_memory_are_read_by_another_thread(
+    broker: TimerBroker,
+) -> None:
+    broker.put(b"a", b"b", TIMER_DELAY_MS=1000)
+    broker.run()
+    broker.evict()
+    assert broker.run(2000) == []
+    assert len(broker.held_reads) == 1  # a tick in between asks no second time
+    assert broker.timer.next_deadline(broker.clock.wall) is None
+    broker.read_device()
+    assert not broker.disk.evicted
+    assert broker.timer.next_deadline(broker.clock.wall) <= broker.clock.wall
+    assert sorted(broker.run()) == [b"a", b"b"]
+
+
+def test_what_leaves_the_memory_again_is_delivered_all_the_same(
+    broker: TimerBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.put(b"a", TIMER_DELAY_MS=1000)
+    broker.run()
+    monkeypatch.setattr(SimFile, "is_in_memory", lambda *_: False)
+    for _ in range(20):
+        broker.run(100)
+        broker.read_device()
+    assert broker.bodies() == [b"a"]
+
+
+def test_messages_are_placed_on_the_wheel_when_they_were_read(broker: TimerBroker) -> None:
+    broker.put(b"a", TIMER_DELAY_MS=1000)
+    broker.evict()
+    broker.tick(3)
+    assert broker.timer.driver.behind() == 1
+    assert broker.read_device() == 1
+    assert broker.run(1500) == [b"a"]
+
+
+def test_a_role_that_ends_while_the_device_is_read(broker: TimerBroker) -> None:
+    broker.put(b"a", TIMER_DELAY_MS=1000)
+    broker.run()
+    broker.evict()
+    assert broker.run(1500) == []
+    broker.delivers = False
+    broker.tick()
+    broker.delivers = True
+    broker.tick()
+    broker.read_device()
+    assert broker.run(500) == [b"a"]
+
+
+def test_cold_messages_and_late_ones_come_in_order(broker: TimerBroker) -> None:
+    broker.put(b"2", TIMER_DELAY_MS=1200)
+    broker.run()
+    broker.evict()
+    broker.clock.step(1150)
+    broker.run(200)
+    broker.put(b"1", TIMER_DELAY_MS=1)  # joins the open slot, while the other is being read
+    broker.run(100)
+    broker.read_device()
+    assert sorted(broker.run(3000)) == [b"1", b"2"]
+    assert broker.timer.driver.statistics()["delivered"] == 2

@@ -26,6 +26,7 @@ class TimerBroker(BrokerHarness):
             node.internal_writer,
             lambda: node.options,
             lambda: (store.pointers.start, store.pointers.appended),
+            cold_reads=node.cold_reads,
             wheel_bytes=WHEEL_BYTES,
         )
         self.timer.open()

@@ -1,18 +1,17 @@
 """Pulling through the sink: codes and headers, holding, waking, filters, offsets."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
 
 import pytest
+from sim.kernel.disk import SimFile
 from tests.broker.broker_harness import BrokerHarness, Client, ext, pull, send
 
 from epochmq.base import limits
 from epochmq.broker.consume.client_tables import ClientMember, Manner
-from epochmq.broker.requests import pull_handler
 from epochmq.model.group import build
 from epochmq.model.record import decode_all
 from epochmq.model.topic import MessageQueue
+from epochmq.store import cold_reads
 from epochmq.store.read import GetStatus, ReadResult
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
@@ -341,42 +340,17 @@ def test_a_frame_is_as_long_as_its_chunks(
     assert len(harness.client().ask(pull()).body) == 10
 
 
-class ColdReads:
-    """Holds the calls of the thread for cold reads, until the test runs them."""
-
-    def __init__(self, harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._disk = harness.disk
-        self.waiting: list[Callable[[], None]] = []
-        ports = dataclasses.replace(harness.node.ports, read_cold=self._hold)
-        monkeypatch.setattr(harness.node, "ports", ports)
-        self.evict()
-
-    def _hold(self, call: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        self.waiting.append(lambda: done(call()))
-
-    def evict(self) -> None:
-        """Take the log out of memory."""
-        names = self._disk.list("commitlog")
-        self._disk.evicted = {f"commitlog/{name}" for name in names}
-
-    def run(self) -> None:
-        waiting, self.waiting = self.waiting, []
-        for call in waiting:
-            call()
-
-
 def test_a_pull_of_messages_that_are_not_in_memory_does_not_stop_others(
-    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+    harness: BrokerHarness,
 ) -> None:
     fill(harness, b"a", b"b", b"c")
-    cold = ColdReads(harness, monkeypatch)
+    harness.evict()
     client, other = harness.client(), harness.client()
     client.put(pull(offset=1, sys_flag=1 | 4, commit=1))
     assert client.take() == []
     assert harness.node.offsets.get("G", "T", 0) == 1
     assert other.ask(send(b"d")).code == 0
-    cold.run()
-    harness.turn()
+    harness.read_device()
     (answer,) = client.take()
     assert bodies(answer) == [b"b", b"c", b"d"]
     assert not harness.disk.evicted
@@ -387,22 +361,22 @@ def test_what_leaves_the_memory_again_is_read_in_the_event_loop(
     harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(harness, b"a")
-    cold = ColdReads(harness, monkeypatch)
+    harness.evict()
     client = harness.client()
     client.put(pull())
-    cold.run()
-    cold.evict()
+    (read,) = harness.held_reads
+    harness.held_reads.clear()
+    monkeypatch.setattr(SimFile, "is_in_memory", lambda *_: False)
+    read()
     harness.turn()
     assert [bodies(answer) for answer in client.take()] == [[b"a"]]
-    assert not cold.waiting
+    assert not harness.held_reads
 
 
 @pytest.mark.parametrize("what", ["closed", "fenced", "reset"])
-def test_what_happens_while_the_device_is_read(
-    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+def test_what_happens_while_the_device_is_read(harness: BrokerHarness, what: str) -> None:
     fill(harness, b"a", b"b")
-    cold = ColdReads(harness, monkeypatch)
+    harness.evict()
     client = harness.client()
     client.put(pull())
     if what == "closed":
@@ -411,8 +385,7 @@ def test_what_happens_while_the_device_is_read(
         harness.node.serving.grant_lease(harness.clock.now)
     else:
         harness.node.offsets.reset("G", "T", 0, 1, harness.clock.wall)
-    cold.run()
-    harness.turn()
+    harness.read_device()
     answers = {answer.code: answer for answer in client.take()}
     if what == "closed":
         assert answers == {}
@@ -426,14 +399,13 @@ def test_what_happens_while_the_device_is_read(
 def test_only_so_many_pulls_wait_for_the_device(
     harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pull_handler, "COLD_PULLS_MAX", 2)
+    monkeypatch.setattr(cold_reads, "WAITING_MAX", 2)
     fill(harness, b"a")
-    cold = ColdReads(harness, monkeypatch)
+    harness.evict()
     clients = [harness.client() for _ in range(4)]
     for client in clients:
         client.put(pull())
     harness.turn()
     assert [len(client.take()) for client in clients] == [0, 0, 1, 1]
-    cold.run()
-    harness.turn()
+    harness.read_device()
     assert [len(client.take()) for client in clients] == [1, 1, 0, 0]

@@ -207,6 +207,7 @@ def store_options(keys: StoreKeys, commit_log_dir: str = COMMIT_LOG) -> StoreOpt
         consume_queue_file_bytes=keys.mapped_file_size_consume_queue,
         batch_queue_file_bytes=keys.mapper_file_size_batch_consume_queue,
         message_bytes_max=keys.max_message_size,
+        memory_window_bytes=keys.memory_window_bytes,
         sync_flush=keys.flush_disk_type == "SYNC_FLUSH",
         flush_interval_ms=keys.flush_interval_commit_log,
         flush_least_pages=keys.flush_commit_log_least_pages,

@@ -49,6 +49,7 @@ from epochmq.model import delay_levels
 from epochmq.model.host import format_addr, pack
 from epochmq.model.message_id import UniqIds
 from epochmq.model.topic import MessageQueue
+from epochmq.store.cold_reads import ColdReads
 from epochmq.store.epochs import epoch_before
 from epochmq.store.store import Store
 from epochmq.store.visibility import Arrivals
@@ -236,7 +237,9 @@ class BrokerContext:
         )
         self.internal_writer = self._build_internal_writer()
         self.schedule = Schedule(delay_levels.parse(options.message_delay_level))
-        self.delivery = Delivery(self.schedule, store, self.internal_writer)
+        self.cold_reads = ColdReads(self.ports.read_cold)
+        """Reads of messages that are not in memory."""
+        self.delivery = Delivery(self.schedule, store, self.internal_writer, self.cold_reads)
         self.delay_offsets = DelayOffsets(
             self.schedule, version_step=options.delay_offset_update_version_step
         )
@@ -287,6 +290,7 @@ class BrokerContext:
                 internal_writer,
                 lambda: self.options,
                 lambda: (pointers.start, pointers.appended),
+                cold_reads=self.cold_reads,
                 epoch_at=self._epoch_before,
             )
             self.timer.open()

@@ -190,6 +190,14 @@ class Schedule:
         level.look_at = wall + backoff_ms(level.failures, RETRY_MS, RETRY_MAX_MS)
         level.failures += 1
 
+    def pause(self, number: int) -> None:
+        """Read the level no more until `resume`; its messages are being read from the device."""
+        self._levels[number].busy = True
+
+    def resume(self, number: int) -> None:
+        """Read the level again, at once."""
+        self._levels[number].busy = False
+
     def arrived(self, number: int) -> None:
         """Report a new message of a level; an idle level is read at once.
 

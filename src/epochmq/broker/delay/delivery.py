@@ -4,7 +4,7 @@ This is the driver of `delay_schedule.Schedule`. It writes through the internal 
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from epochmq.broker.delay.delay_schedule import ReadUnits, Schedule
@@ -13,10 +13,13 @@ from epochmq.broker.internal_writes.internal_writer import InternalWriter, Origi
 from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import SCHEDULE_TOPIC
+from epochmq.store.cold_reads import ColdReads
 from epochmq.store.draft import Draft
+from epochmq.store.log_memory import Prefetch
 from epochmq.store.native_send import LEVELS
 from epochmq.store.read import GetStatus, ReadResult
 from epochmq.store.remake import Remade, Source
+from epochmq.store.waits import TimedMessage
 
 BATCH_BYTES = 1024 * 1024
 
@@ -24,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class DelayQueues(Protocol):
-    """The part of the store that the delivery uses."""
+    """The part of the store that deliveries of delayed and of timed messages use."""
 
     def read_queue(
         self,
@@ -35,7 +38,13 @@ class DelayQueues(Protocol):
         max_bytes: int,
         accept: Callable[[int], bool] | None = None,
         verify: Callable[[memoryview], bool] | None = None,
+        *,
+        stop: int = ...,
     ) -> ReadResult: ...
+
+    def missing_messages(
+        self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int
+    ) -> Prefetch | None: ...
 
     def queue_bounds(self, topic: str, queue_id: int) -> tuple[int, int]: ...
 
@@ -46,15 +55,32 @@ class DelayQueues(Protocol):
     def remake(self, kind: int, sources: Sequence[Source], wall: int) -> Remade | None: ...
 
 
+class TimerStore(DelayQueues, Protocol):
+    """The part of the store that the timer uses."""
+
+    def missing_records(self, places: Iterable[tuple[int, int]]) -> Prefetch | None: ...
+
+    def message_at(self, offset: int, size: int | None = None) -> memoryview | None: ...
+
+    def waits(self, offset: int, count: int) -> list[TimedMessage]: ...
+
+
 class Delivery:
     """Drives one `Schedule`; called with the wall clock (ms). It has no progress of its own."""
 
     def __init__(
-        self, schedule: Schedule, store: DelayQueues, internal_writer: InternalWriter
+        self,
+        schedule: Schedule,
+        store: DelayQueues,
+        internal_writer: InternalWriter,
+        cold_reads: ColdReads | None = None,
     ) -> None:
         self._schedule = schedule
         self._store = store
         self._internal_writer = internal_writer
+        self._cold_reads = cold_reads or ColdReads()
+        self._was_read: set[int] = set()
+        """Levels whose next messages were just read from the device."""
         self._discarded = 0
         self._tenure = 0
         """Counts role changes: the outcome of a put from an earlier role moves no progress."""
@@ -71,6 +97,7 @@ class Delivery:
         The next broker that delivers may deliver those messages again; none is lost.
         """
         self._tenure += 1
+        self._was_read.clear()
         self._schedule.let_go()
 
     def arrived(self, queue_id: int) -> None:
@@ -80,7 +107,8 @@ class Delivery:
     def tick(self, wall: int) -> None:
         """Deliver due messages, at most one batch of each level, so that a tick stays short."""
         for look in self._schedule.looks(wall):
-            self._look(look, wall)
+            if not self._must_wait(look):
+                self._look(look, wall)
 
     def next_deadline(self) -> int | None:
         """Return the wall time (ms) of the next tick that has work; None without work."""
@@ -88,6 +116,26 @@ class Delivery:
 
     def statistics(self) -> dict[str, int]:
         return {**self._schedule.statistics(), "discarded": self._discarded}
+
+    def _must_wait(self, look: ReadUnits) -> bool:
+        """Return whether the messages are not in memory; then they are read in another thread."""
+        level, at, most = look
+        if level in self._was_read or not self._cold_reads.has_room:
+            self._was_read.discard(level)
+            return False
+        missing = self._store.missing_messages(SCHEDULE_TOPIC, level - 1, at, most, BATCH_BYTES)
+        if missing is None:
+            return False
+        self._schedule.pause(level)
+        tenure = self._tenure
+
+        def done() -> None:
+            if tenure == self._tenure:
+                self._was_read.add(level)
+                self._schedule.resume(level)
+
+        self._cold_reads.run(missing, done)
+        return True
 
     def _look(self, look: ReadUnits, wall: int) -> None:
         if self._remake(look, wall):

@@ -9,10 +9,10 @@ to the queue offset that its master has covered. Messages are delivered only whi
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
 
 from epochmq.base.errors import EnvironmentFault
 from epochmq.base.unbounded import UNLIMITED
+from epochmq.broker.delay.delivery import TimerStore
 from epochmq.broker.delay.slot_reading import SlotReading, cancels_now, merged
 from epochmq.broker.delay.timed import (
     WheelMessage,
@@ -31,10 +31,12 @@ from epochmq.model import record
 from epochmq.model.message import StoredMessage
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.model.property_names import REAL_TOPIC
+from epochmq.store.cold_reads import ColdReads
 from epochmq.store.draft import Draft
+from epochmq.store.log_memory import Prefetch
 from epochmq.store.native_send import TIMED
-from epochmq.store.read import GetStatus, ReadResult
-from epochmq.store.remake import Remade, Source
+from epochmq.store.read import GetStatus
+from epochmq.store.remake import Remade
 from epochmq.store.timer.timer_checkpoint import OlderProgress
 from epochmq.store.timer.timer_files import SlotLink, TimerFiles
 from epochmq.store.timer.wheel import DEFAULT, DELETE, ROLL, TimerDamaged, Unit
@@ -54,31 +56,6 @@ _READ_BYTES = 1 << 30
 log = logging.getLogger(__name__)
 
 
-class TimerStore(Protocol):
-    """The part of the store that the timer uses."""
-
-    def read_queue(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_count: int,
-        max_bytes: int,
-        accept: Callable[[int], bool] | None = None,
-        verify: Callable[[memoryview], bool] | None = None,
-        *,
-        stop: int = ...,
-    ) -> ReadResult: ...
-
-    def queue_bounds(self, topic: str, queue_id: int) -> tuple[int, int]: ...
-
-    def message_at(self, offset: int, size: int | None = None) -> memoryview | None: ...
-
-    def waits(self, offset: int, count: int) -> list[TimedMessage]: ...
-
-    def remake(self, kind: int, sources: Sequence[Source], wall: int) -> Remade | None: ...
-
-
 class TimerDriver:
     """Drives the timer of one broker.
 
@@ -94,6 +71,7 @@ class TimerDriver:
         internal_writer: InternalWriter,
         log_bounds: Callable[[], tuple[int, int]],
         epoch_at: Callable[[int], int],
+        cold_reads: ColdReads,
     ) -> None:
         self.core = core
         self.files = files
@@ -107,6 +85,9 @@ class TimerDriver:
         self._internal_writer = internal_writer
         self._log_bounds = log_bounds
         self._epoch_at = epoch_at
+        self._cold_reads = cold_reads
+        self._is_reading = self._was_read = self._must_go_on = False
+        """Messages are being read from the device; were read after the last tick; before it."""
         self.delivers = False
         self._reading: SlotReading | None = None
         self._collecting = False
@@ -135,9 +116,10 @@ class TimerDriver:
                 )
                 self.core.skip_to(wall)
                 self.rebuild()
-            if not self.stop_enqueue:
+            self._must_go_on, self._was_read = self._was_read, False
+            if not self.stop_enqueue and not self._is_reading:
                 self._enqueue(wall)
-            if delivers and not self.stop_dequeue:
+            if delivers and not self.stop_dequeue and not self._is_reading:
                 self._deliver(wall)
             self._clean(wall)
         except TimerDamaged as error:
@@ -153,6 +135,8 @@ class TimerDriver:
         puts = self.delivers and not self.stop_dequeue
         if self._is_damaged:
             return None if self._awaits_answer else wall
+        if self._is_reading:
+            return None
         if self._backlog or (self._collecting and puts):
             return wall
         return self.core.next_deadline(wall) if puts else None
@@ -258,6 +242,22 @@ class TimerDriver:
             end = self._log_bounds()[1]
             core.set_back(wall, end, self._epoch_at(end))
 
+    def _must_wait(self, missing: Prefetch | None) -> bool:
+        """Return whether messages are `missing` in memory; then another thread reads them.
+
+        What has left the memory again at the next tick is read in the event loop.
+        """
+        if missing is None or self._must_go_on or not self._cold_reads.has_room:
+            return False
+
+        def done() -> None:
+            self._is_reading = False
+            self._was_read = True
+
+        self._is_reading = True
+        self._cold_reads.run(missing, done)
+        return True
+
     # Enqueue ---------------------------------------------------------------------------------
 
     def _enqueue(self, wall: int) -> None:
@@ -267,15 +267,16 @@ class TimerDriver:
             return
         stop = core.covered if core.catching_up else UNLIMITED
         count = min(ENQUEUE_COUNT, stop - core.cursor)
+        place = TIMER_TOPIC, 0, core.cursor
+        if self._must_wait(self._store.missing_messages(*place, count, _READ_BYTES)):
+            return
         waits = self._store.waits(core.cursor, count)
         if waits:
             self._hang_plain(waits, wall)
             end = max(self._store.queue_bounds(TIMER_TOPIC, 0)[1], 0)
             self._backlog = core.cursor < min(end, stop)
             return
-        found = self._store.read_queue(
-            TIMER_TOPIC, 0, core.cursor, count, _READ_BYTES, None, _keep, stop=stop
-        )
+        found = self._store.read_queue(*place, count, _READ_BYTES, None, lambda _: True, stop=stop)
         if found.count:
             self._hang(found.chunks, wall)
             self._backlog = core.cursor < min(max(found.max_offset, 0), stop)
@@ -419,6 +420,9 @@ class TimerDriver:
     def _put(self, batch: Sequence[int], wall: int) -> None:
         """Put the units of a batch; a unit that needs no put counts as stored."""
         units = self._units(batch)
+        if self._must_wait(self._store.missing_records([(u.offset, u.size) for u in units])):
+            self.core.withdraw()
+            return
         if self._put_plain(units, wall):
             return
         if not self._hang_again(units, wall):
@@ -432,21 +436,34 @@ class TimerDriver:
             if draft is not None:
                 places.append(at)
                 drafts.append(draft)
-        held = [True] * len(units)
         topics = [m if m is None else m.properties.get(REAL_TOPIC, "") for m in messages]
-        turn = self._turn
-        if not drafts:
-            self._finish_batch(topics, held, wall)
-            return
+        if drafts:
+            self._write(drafts, units, places, topics, wall)
+        else:
+            self._finish_batch(topics, [True] * len(units), wall)
+
+    def _write(
+        self,
+        drafts: Sequence[Draft] | Remade,
+        units: Sequence[Unit],
+        places: Sequence[int],
+        topics: Sequence[str | None],
+        wall: int,
+    ) -> None:
+        """Pass messages to the internal writer.
+
+        `places` are their places in the batch `units`; the others count as stored. `topics`: see
+        `_finish_batch`.
+        """
+        held, turn = [True] * len(units), self._turn
 
         def done(outcomes: Sequence[WriteOutcome]) -> None:
             if turn != self._turn:
                 return  # another role or wheel: the messages are put again, not lost
             for at, outcome in zip(places, outcomes, strict=True):
                 held[at] = outcome is not WriteOutcome.LATER
-                message = messages[at]
-                if outcome is WriteOutcome.ILLEGAL and message is not None:
-                    self._discard(message.offset, "is illegal as it would be stored")
+                if outcome is WriteOutcome.ILLEGAL:
+                    self._discard(units[at].offset, "is illegal as it would be stored")
             self._finish_batch(topics, held, wall)
 
         self._awaits_answer = True
@@ -470,22 +487,9 @@ class TimerDriver:
             remade = self._store.remake(TIMED, sources, wall)
         if remade is None or self.core.splits(len(units) - len(remade)):
             return False
-        topics, turn = remade.run.topics(), self._turn
-        self.core.put_back(len(units) - len(remade))
-
-        def done(outcomes: Sequence[WriteOutcome]) -> None:
-            if turn != self._turn:
-                return  # another role or wheel: the messages are put again, not lost
-            for unit, outcome in zip(units, outcomes, strict=False):
-                if outcome is WriteOutcome.ILLEGAL:
-                    self._discard(unit.offset, "is illegal as it would be stored")
-            self._finish_batch(
-                topics, [outcome is not WriteOutcome.LATER for outcome in outcomes], wall
-            )
-
-        self._awaits_answer = True
-        self.core.put_begins(self.files.log.end)
-        self._internal_writer.put(remade, Origin.TIMER, wall, done)
+        count = len(remade)
+        self.core.put_back(len(units) - count)
+        self._write(remade, units[:count], range(count), remade.run.topics(), wall)
         return True
 
     def _units(self, batch: Sequence[int]) -> list[Unit]:
@@ -592,7 +596,3 @@ class TimerDriver:
             "the timed message at %(offset)d of the log %(why)s; discarded",
             {"offset": offset, "why": why},
         )
-
-
-def _keep(raw: memoryview) -> bool:
-    return True

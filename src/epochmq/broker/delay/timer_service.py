@@ -10,12 +10,14 @@ from typing import Protocol
 from epochmq.base.errors import EnvironmentFault, StoreDamaged
 from epochmq.base.ports import Disk
 from epochmq.broker.config.feature_keys import TimerKeys
+from epochmq.broker.delay.delivery import TimerStore
 from epochmq.broker.delay.timed_messages import Timer
-from epochmq.broker.delay.timer_driver import TimerDriver, TimerStore
+from epochmq.broker.delay.timer_driver import TimerDriver
 from epochmq.broker.internal_writes.internal_writer import InternalWriter
 from epochmq.broker.state.broker_stats import SAMPLE_MS, Meter
 from epochmq.broker.state.saved_files import SavedFile, encode_file, load_table
 from epochmq.model.data_version import DataVersion
+from epochmq.store.cold_reads import ColdReads
 from epochmq.store.timer import timer_checkpoint
 from epochmq.store.timer.timer_checkpoint import OlderProgress, TimerCheckpoint
 from epochmq.store.timer.timer_files import TimerFiles
@@ -150,6 +152,7 @@ class TimerService:
         options: Callable[[], TimerKeys],
         log_bounds: Callable[[], tuple[int, int]],
         *,
+        cold_reads: ColdReads | None = None,
         wheel_bytes: int = WHEEL_BYTES,
         epoch_at: Callable[[int], int] = lambda offset: -1,
     ) -> None:
@@ -158,7 +161,9 @@ class TimerService:
         wheel = Wheel(disk, wheel_bytes)
         timer_log = TimerLog(disk, keys.mapped_file_size_timer_log)
         files = TimerFiles(wheel, timer_log, keys.timer_precision_ms)
-        self.driver = TimerDriver(core, files, store, internal_writer, log_bounds, epoch_at)
+        self.driver = TimerDriver(
+            core, files, store, internal_writer, log_bounds, epoch_at, cold_reads or ColdReads()
+        )
         self.progress = TimerProgress(core, lambda: log_bounds()[1], epoch_at)
         self._log_bounds = log_bounds
         self._disk = disk

@@ -37,8 +37,6 @@ CODES = {
     GetStatus.DAMAGED: ResponseCode.SYSTEM_ERROR,
 }
 _REMARKS = {status: status.name for status in GetStatus}
-COLD_PULLS_MAX = 64
-"""Pulls that may wait for messages from the device; further ones are read in the event loop."""
 _EMPTY = frozenset({GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE})
 _HOLDABLE = _EMPTY | {GetStatus.OFFSET_OVERFLOW_ONE}
 _RESET = "OFFSET_RESET"
@@ -52,8 +50,6 @@ class PullHandler:
         self._node = node
         self._head = HotReplies().pull_reply_head
         self._woken: list[PullRequest] = []
-        self._cold_count = 0
-        """Pulls whose messages are being read from the device."""
         self._lost_one = False
         """True once an offset could not be committed, so that only the first failure is logged."""
         self.in_turn = False
@@ -121,25 +117,23 @@ class PullHandler:
                     )
 
     def _execute(
-        self, request: PullRequest, now: int, *, first: bool, waits_for_device: bool = False
+        self, request: PullRequest, now: int, *, first: bool, from_memory: bool = True
     ) -> None:
         """Answer or hold a pull.
 
-        `waits_for_device`: read also what is not in memory, although all clients wait meanwhile.
+        Without `from_memory` the messages are read although all clients may wait for the device.
         """
         node = self._node
         options = node.options
-        count = max(1, min(request.max_count, options.max_transfer_count_on_message_in_memory))
-        waits_for_device = waits_for_device or self._cold_count >= COLD_PULLS_MAX
         result = node.store.read_queue(
             request.topic,
             request.queue_id,
             request.offset,
-            count,
+            max(1, min(request.max_count, options.max_transfer_count_on_message_in_memory)),
             options.max_transfer_bytes_on_message_in_memory,
             request.accept,
             request.verify,
-            memory_bytes=None if waits_for_device else options.memory_window_bytes,
+            from_memory=from_memory and node.cold_reads.has_room,
         )
         if result.status is GetStatus.FOUND:
             stats = node.stats
@@ -154,8 +148,11 @@ class PullHandler:
             )
             if request.slow_broker and self._is_far_back(result):
                 request.suggested_broker = request.slow_broker
-        elif result.status is GetStatus.COLD:
-            self._read_cold(request, count, first)
+        elif result.prefetch is not None:
+            node.cold_reads.run(
+                result.prefetch,
+                lambda: self._again([request], node.clock.now_ms(), first=first, from_memory=False),
+            )
             return
         elif not node.serving.is_master and node.group_position.master_address:
             self._answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, result)
@@ -163,30 +160,6 @@ class PullHandler:
         elif self._may_wait(request, result, now, first) and self._hold(request):
             return
         self._answer(request, code_of(result, request.offset), result)
-
-    def _read_cold(self, request: PullRequest, count: int, first: bool) -> None:
-        """Bring the messages into memory in another thread, and go on with the pull then."""
-        node = self._node
-        calls = node.store.prefetchers(
-            request.topic,
-            request.queue_id,
-            request.offset,
-            count,
-            node.options.max_transfer_bytes_on_message_in_memory,
-            request.accept,
-            request.verify,
-        )
-        self._cold_count += 1
-
-        def read() -> None:
-            for call in calls:
-                call()
-
-        def done(_: None) -> None:
-            self._cold_count -= 1
-            self._again([request], node.clock.now_ms(), first=first, waits_for_device=True)
-
-        node.ports.read_cold(read, done)
 
     def _is_far_back(self, result: ReadResult) -> bool:
         """Return whether the messages lie outside the part of the log that counts as memory."""
@@ -257,9 +230,9 @@ class PullHandler:
         now: int,
         *,
         first: bool = False,
-        waits_for_device: bool = False,
+        from_memory: bool = True,
     ) -> None:
-        """Execute pulls after a wait: for messages, or (`waits_for_device`) for the device."""
+        """Execute pulls after a wait for messages, or for the device (without `from_memory`)."""
         for request in requests:
             if request.session.closed:
                 continue
@@ -268,7 +241,7 @@ class PullHandler:
             elif self._is_reset(request):
                 self._answer_reset(request, now)
             else:
-                self._execute(request, now, first=first, waits_for_device=waits_for_device)
+                self._execute(request, now, first=first, from_memory=from_memory)
 
     # Answering -------------------------------------------------------------------------------
 

@@ -1,0 +1,105 @@
+"""Finds records of the log that are not in memory, so that another thread can read them first.
+
+The event loop must not wait for the device. Before it touches records that may have left the
+memory, it asks here, and lets a thread read what is missing (ADR 0101).
+"""
+
+from collections.abc import Callable, Iterable
+
+from epochmq.store.draft import PRE_BLANK_SIZE
+from epochmq.store.pointers import Pointers
+from epochmq.store.read_check import ReadCheck
+from epochmq.store.segment import Segment
+from epochmq.store.store_files import StoreFiles
+from epochmq.store.written_blocks import BLOCK_BYTES
+
+COLD_GAP_BYTES, COLD_AHEAD_BYTES = 64 * 1024, 1024 * 1024
+"""Records with a smaller gap are brought into memory together; and what follows, up to this."""
+COLD_PARTS_MAX = 256
+"""Parts of the log that are examined at a time, about 5 us each; the others count as in memory."""
+
+_FAR = 1 << 62
+
+Prefetch = Callable[[], None]
+"""A call for another thread, which reads records from the device. It reports no failure: the reader
+of the records finds it by the usual checks."""
+
+
+class LogMemory:
+    """The part of the log that is in memory.
+
+    Records that this run wrote count as in memory, without a question to the system, while they are
+    in the last `window_bytes` of the log.
+    """
+
+    def __init__(self, files: StoreFiles, pointers: Pointers, check: ReadCheck) -> None:
+        self.window_bytes = files.options.memory_window_bytes
+        self._log = files.log
+        self._pointers = pointers
+        self._check = check
+
+    def may_lack(self, offset: int) -> bool:
+        """Return whether the record at log offset `offset` may have left the memory."""
+        return offset < self._check.fresh or offset < self._pointers.readable - self.window_bytes
+
+    def missing_records(
+        self, places: Iterable[tuple[int, int]], room: int = _FAR, ahead: int = COLD_AHEAD_BYTES
+    ) -> Prefetch | None:
+        """Return a call that brings records into memory; None if they are there.
+
+        Args:
+            places: (log offset, size in bytes) of each record.
+            room: the records after so many bytes are left out.
+            ahead: so many bytes after the last missing record are read too, because the reader will
+                want them next.
+        """
+        missing: dict[Segment, list[tuple[int, int]]] = {}
+        for segment, start, stop in self._parts(places, room):
+            if not segment.file.is_in_memory(start, stop - start):
+                missing.setdefault(segment, []).append((start, stop))
+        if not missing:
+            return None
+        for segment, parts in missing.items():
+            start, stop = parts[-1]
+            parts[-1] = start, min(stop + ahead, segment.end - segment.start)
+        calls = [segment.file.prefetcher(parts) for segment, parts in missing.items()]
+
+        def prefetch() -> None:
+            for call in calls:
+                call()
+
+        return prefetch
+
+    def _parts(
+        self, places: Iterable[tuple[int, int]], room: int
+    ) -> list[tuple[Segment, int, int]]:
+        """Return the parts of log files that hold the records: (file, first byte, end).
+
+        Records that are near to each other are in one part. What an earlier run wrote is checked in
+        whole blocks.
+        """
+        found: list[tuple[Segment, int, int]] = []
+        for offset, size in places:
+            segment = None if size == PRE_BLANK_SIZE else self._log.find(offset)
+            if segment is None or size < 0 or not self.may_lack(offset):
+                continue
+            start, limit = offset - segment.start, segment.end - segment.start
+            stop = start + size
+            if offset < self._check.fresh:
+                start -= start % BLOCK_BYTES
+                stop += -stop % BLOCK_BYTES
+            stop = min(stop, limit)
+            if found and found[-1][0] is segment and _is_near(start, found[-1]):
+                found[-1] = segment, found[-1][1], max(stop, found[-1][2])
+            elif len(found) == COLD_PARTS_MAX:
+                break
+            else:
+                found.append((segment, start, stop))
+            room -= size
+            if room < 0:
+                break
+        return found
+
+
+def _is_near(start: int, part: tuple[Segment, int, int]) -> bool:
+    return part[1] <= start <= part[2] + COLD_GAP_BYTES
