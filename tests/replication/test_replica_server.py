@@ -4,7 +4,7 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from epochmq.replication.replica_server import COPY_BYTES_MAX, LinkServer
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.disk import RealDisk
 from epochmq.runtime.streams import StreamSockets
+from epochmq.store.cold_reads import ColdReads
 
 from .brokers import until
 
@@ -32,6 +33,10 @@ class Side:
         self.gone: list[int] = []
         self.fail = False
         self.missing = False
+        self.is_cold = False
+        self.is_last = False
+        self.read: list[tuple[int, int]] = []
+        """Cold parts that were brought into memory: (offset, size)."""
 
     def link_accepted(self, link: int, peer: str, now: int) -> None:
         self.at[link] = (0, 0)
@@ -50,13 +55,19 @@ class Side:
             return None
         size = self.sizes[number]
         self.at[link] = (number + 1, offset + size)
-        return Chunk(encode_transfer(size, offset, 1, 0, 0), offset, size)
+        return Chunk(encode_transfer(size, offset, 1, 0, 0), offset, size, self.is_last)
 
     def slice(self, offset: int, size: int) -> memoryview:
         return memoryview(b"") if self.missing else self.file.view()[offset : offset + size]
 
     def file_of(self, offset: int) -> tuple[File, int, int] | None:
         return None if self.missing else (self.file, offset, self.file.size - offset)
+
+    def missing_records(
+        self, places: Iterable[tuple[int, int]], *, ahead: int
+    ) -> Callable[[], None] | None:
+        ((offset, size),) = places
+        return (lambda: self.read.append((offset, size))) if self.is_cold else None
 
 
 class World:
@@ -73,8 +84,18 @@ class World:
             RealClock(),
             lambda: None,
             self.broken.append,
+            cold_reads=ColdReads(self._hold),
         )
+        self.held: list[Callable[[], None]] = []
         self.port = self.server.start("127.0.0.1", 0)
+
+    def _hold(self, call: Callable[[], None], done: Callable[[None], None]) -> None:
+        self.held.append(lambda: done(call()))  # type: ignore[func-returns-value]
+
+    async def read_device(self) -> None:
+        """Wait for a cold read, and execute it."""
+        await until(lambda: self.held)
+        self.held.pop()()
 
     def expected(self) -> bytes:
         out, offset = b"", 0
@@ -145,6 +166,69 @@ async def test_a_slow_reader_gets_all_of_it_too(make: Make) -> None:
     assert 0 < at < len(expected)
     assert await read(sock, len(whole), slowly=True) == whole
     sock.close()
+
+
+@pytest.mark.parametrize("sizes", [[10, 3_000_000, 200_000, 5], [70_000, 1000, 90_000, 0]])
+async def test_log_that_left_the_memory_is_read_by_another_thread(
+    make: Make, sizes: list[int]
+) -> None:
+    world = make(sizes)
+    world.side.is_cold = True
+    sock = await world.connect()
+    await asyncio.get_running_loop().sock_sendall(sock, b"hello")
+    expected = world.expected()
+    reading = asyncio.create_task(read(sock, len(expected)))
+    for number, size in enumerate(sizes):
+        if size:
+            await world.read_device()
+            assert world.side.read[-1] == (sum(sizes[:number]), size)
+        world.server.wake()
+    assert await reading == expected
+    assert len(world.side.read) == len(list(filter(None, sizes)))
+    sock.close()
+
+
+async def test_a_small_piece_for_a_follower_that_is_not_behind_is_sent_without_a_question(
+    make: Make,
+) -> None:
+    world = make([1000])
+    world.side.is_cold = world.side.is_last = True
+    sock = await world.connect()
+    await asyncio.get_running_loop().sock_sendall(sock, b"hello")
+    expected = world.expected()
+    assert await read(sock, len(expected)) == expected
+    sock.close()
+
+
+async def test_other_links_go_on_while_the_device_is_read(make: Make) -> None:
+    world = make([200_000])
+    world.side.is_cold = True
+    slow, fast = await world.connect(), await world.connect()
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(slow, b"hello")
+    await until(lambda: world.held)
+    world.side.is_cold = False
+    await loop.sock_sendall(fast, b"hello")
+    expected = world.expected()
+    assert await read(fast, len(expected)) == expected
+    world.server.send(1, b"heartbeat")  # behind what waits
+    await world.read_device()
+    assert await read(slow, len(expected) + 9) == expected + b"heartbeat"
+    slow.close()
+    fast.close()
+
+
+async def test_a_link_that_closes_while_the_device_is_read(make: Make) -> None:
+    world = make([200_000])
+    world.side.is_cold = True
+    sock = await world.connect()
+    await asyncio.get_running_loop().sock_sendall(sock, b"hello")
+    await until(lambda: world.held)
+    sock.close()
+    await until(lambda: world.side.gone)
+    await world.read_device()
+    assert world.broken == []
+    assert world.server.wires == {}
 
 
 async def test_a_peer_that_goes_is_told(make: Make) -> None:

@@ -8,7 +8,7 @@ can be read or written, so an appended message is sent to all followers in the s
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from epochmq.base.log_throttle import LogThrottle, also_left_out
@@ -16,6 +16,8 @@ from epochmq.base.ports import Clock, File
 from epochmq.replication.link import Chunk
 from epochmq.replication.link_authentication import LinkKeys, MasterHandshake, NotAuthenticated
 from epochmq.replication.replication_ports import Socket, Sockets
+from epochmq.store.cold_reads import ColdReads
+from epochmq.store.log_memory import Prefetch
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +44,10 @@ class LogFiles(Protocol):
 
     def file_of(self, offset: int) -> tuple[File, int, int] | None: ...
 
+    def missing_records(
+        self, places: Iterable[tuple[int, int]], *, ahead: int = ...
+    ) -> Prefetch | None: ...
+
 
 class MasterSide(Protocol):
     """The core, as its sockets use it."""
@@ -58,7 +64,8 @@ class MasterSide(Protocol):
 class Wire:
     """The socket of one follower."""
 
-    __slots__ = ("_loop", "_server", "_waiting", "_writing", "closed", "number", "peer", "sock")
+    __slots__ = ("_is_reading", "_loop", "_read_to", "_server", "_waiting", "_writing", "closed",
+                 "number", "peer", "sock")  # fmt: skip
 
     def __init__(self, server: "LinkServer", number: int, sock: Socket, peer: str) -> None:
         self.number = number
@@ -70,6 +77,10 @@ class Wire:
         self._waiting: deque[memoryview | tuple[int, int]] = deque()
         """Data that the socket had no room for: bytes, or a range (offset, size) of the log."""
         self._writing = False
+        self._is_reading = False
+        """Whether another thread reads log from the device for this link."""
+        self._read_to = 0
+        """That thread has read the log up to this offset."""
         self._loop.add_reader(sock.fileno(), self._readable)
 
     def _readable(self) -> None:
@@ -123,13 +134,13 @@ class Wire:
                 if sent >= TURN_BYTES_MAX:
                     self._loop.call_soon(self.pump)
                     return
-            self._watch(True)
+            self._watch(not self._is_reading)
         except OSError as error:
             server.lost(self, str(error))
 
     def _start(self, chunk: Chunk) -> None:
         head, size = chunk.head, chunk.size
-        if size > COPY_BYTES_MAX:
+        if size > COPY_BYTES_MAX or (not chunk.is_last and self._must_wait(chunk.offset, size)):
             done = self._write(head, _MSG_MORE)
             if done < len(head):
                 self._waiting.append(memoryview(head)[done:])
@@ -159,6 +170,8 @@ class Wire:
                 rest: memoryview | tuple[int, int] = first[done:]
             else:
                 offset, size = first
+                if self._must_wait(offset, size):
+                    return False
                 done = self._send_file(offset, size)
                 rest = (offset + done, size - done)
             if done < size:
@@ -167,6 +180,24 @@ class Wire:
                     return False
             else:
                 waiting.popleft()
+        return True
+
+    def _must_wait(self, offset: int, size: int) -> bool:
+        """Return whether this part of the log is not in memory; then another thread reads it."""
+        cold_reads = self._server.cold_reads
+        if self._is_reading or offset < self._read_to or cold_reads is None:
+            return self._is_reading
+        missing = self._server.files.missing_records([(offset, size)], ahead=TURN_BYTES_MAX)
+        if missing is None or not cold_reads.has_room:
+            return False
+
+        def done() -> None:
+            self._is_reading = False
+            self._read_to = offset + size
+            self._loop.call_soon(self.pump)
+
+        self._is_reading = True
+        cold_reads.run(missing, done)
         return True
 
     def _send_file(self, offset: int, size: int) -> int:
@@ -209,8 +240,13 @@ class LinkServer:
         after: Callable[[], None],
         broken: Callable[[Exception], None],
         keys: LinkKeys | None = None,
+        cold_reads: ColdReads | None = None,
     ) -> None:
+        """`cold_reads` reads log that has left the memory, for followers that are far behind; with
+        None the event loop reads it.
+        """
         self.side = side
+        self.cold_reads = cold_reads
         self.files = files
         self.clock = clock
         self.loop = asyncio.get_running_loop()

@@ -31,6 +31,7 @@ from epochmq.replication.replication_effects import (
 )
 from epochmq.replication.replication_node import ReplicationNode
 from epochmq.replication.replication_ports import Sockets
+from epochmq.store.cold_reads import ColdReads
 from epochmq.store.epochs import EpochFile, StaleEpoch
 from epochmq.store.store import Store
 
@@ -58,8 +59,10 @@ class Shell:
         on_trouble: Callable[[str], None],
         on_proposal: Callable[[SetProposal], None] = lambda _proposal: None,
         on_stranger: Callable[[], None] = lambda: None,
+        cold_reads: ColdReads | None = None,
     ) -> None:
         self._node = node
+        self._cold_reads = cold_reads
         self._options = options
         self._clock = clock
         self._sockets = sockets
@@ -96,6 +99,7 @@ class Shell:
             self._after,
             self._broken,
             self._options.link_keys,
+            self._cold_reads,
         )
         bound = server.start(host, port)
         self._server = server
@@ -284,6 +288,7 @@ class ReplicationService(Shell):
         on_stranger: Callable[[], None] = lambda: None,
         sockets: Sockets,
         blocking: Blocking | None = None,
+        cold_reads: ColdReads | None = None,
         safeguards: Safeguards = SAFE,
     ) -> None:
         node = ReplicationNode(
@@ -305,6 +310,7 @@ class ReplicationService(Shell):
             on_trouble,
             on_proposal=on_proposal,
             on_stranger=on_stranger,
+            cold_reads=cold_reads,
         )
         self.node = node
 

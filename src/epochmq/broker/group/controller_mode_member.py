@@ -96,6 +96,7 @@ class ControllerModeMember:
             on_stranger=self._stranger_called,
             sockets=replication_sockets(node.options),
             blocking=blocking,
+            cold_reads=node.cold_reads,
         )
         self.replication.lease(self._may_acknowledge, self.core.hold_span_ms)
         self.replication.node.registered = frozenset()

@@ -160,6 +160,7 @@ class PlainMember:
             on_trouble=lambda text: log.error("%(text)s", {"text": text}),
             sockets=replication_sockets(options),
             blocking=blocking,
+            cold_reads=node.cold_reads,
         )
         self._brokers = broker_peers(options, on_close=self._hung_up)
         self.sync = ReplicaSyncService(

@@ -10,6 +10,7 @@ from epochmq.replication.options import ReplicationOptions
 from epochmq.replication.plain.plain_node import PlainNode
 from epochmq.replication.replication_ports import Sockets
 from epochmq.replication.replication_service import Shell
+from epochmq.store.cold_reads import ColdReads
 from epochmq.store.store import Store
 
 
@@ -25,9 +26,10 @@ class PlainReplication(Shell):
         on_trouble: Callable[[str], None],
         sockets: Sockets,
         blocking: Blocking | None = None,
+        cold_reads: ColdReads | None = None,
     ) -> None:
         node = PlainNode(store, options, self._run_blocking, clock.now_ms)
-        super().__init__(node, options, clock, sockets, blocking, on_trouble)
+        super().__init__(node, options, clock, sockets, blocking, on_trouble, cold_reads=cold_reads)
         self.node = node
 
     async def become_master(self, *, sync: bool) -> None:
