@@ -5,6 +5,7 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sim.kernel.disk import SimFile
 from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness, Client, ext, send
 from tests.tiers import examples
@@ -16,6 +17,7 @@ from epochmq.model import batch
 from epochmq.model.message import Message, StoredMessage
 from epochmq.model.record import decode_all, size_at
 from epochmq.native import library
+from epochmq.store import read
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command
@@ -271,3 +273,71 @@ def test_reading_on_gives_each_record_once(
             at = bounds(answer)[0]
     assert found == expected
     assert at == stop or not stop
+
+
+# Records that are not in memory --------------------------------------------------------------
+
+
+def test_records_that_are_not_in_memory_are_read_by_another_thread() -> None:
+    harness, client = filled()
+    harness.evict()
+    client.put(ask(offset=2))
+    harness.turn()
+    assert client.take() == []
+    harness.read_device()
+    (answer,) = client.take()
+    assert bodies(answer) == [b"%d" % n for n in range(2, 10)]
+    assert bounds(answer) == (10, 0, 10)
+
+
+def test_an_answer_ends_before_records_that_are_not_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness, client = filled()
+    monkeypatch.setattr(bulk_read, "STEP_UNITS", 3)
+    asked: list[int] = []
+
+    def is_in_memory(_file: SimFile, offset: int, _size: int) -> bool:
+        asked.append(offset)
+        return len(asked) < 3
+
+    monkeypatch.setattr(SimFile, "is_in_memory", is_in_memory)
+    answer = client.ask(ask())
+    assert bodies(answer) == [b"%d" % n for n in range(6)]
+    assert bounds(answer) == (6, 0, 10)
+    assert not harness.held_reads
+
+
+def test_a_filter_that_matched_nothing_before_cold_records_moves_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness, client = filled(tags=COLLIDING[:1])
+    monkeypatch.setattr(bulk_read, "STEP_UNITS", 3)
+    monkeypatch.setattr(read, "SCAN_UNITS_MIN", 3)
+    answers = iter([True, False])
+    monkeypatch.setattr(SimFile, "is_in_memory", lambda *_: next(answers))
+    answer = client.ask(ask(tags=COLLIDING[1]))
+    assert (answer.code, bounds(answer)[0]) == (ResponseCode.SUCCESS, 3)
+    assert not harness.held_reads
+
+
+@pytest.mark.parametrize("what", ["closed", "fenced", "deleted"])
+def test_what_happens_while_the_device_is_read(what: str) -> None:
+    harness, client = filled()
+    harness.evict()
+    client.put(ask())
+    harness.turn()
+    if what == "closed":
+        client.session.lost()
+    elif what == "fenced":
+        become(harness.node, Role.FENCED)
+    else:
+        harness.node.topics.delete("T", harness.clock.wall)
+    harness.read_device()
+    codes = [answer.code for answer in client.take()]
+    expected = {
+        "closed": [],
+        "fenced": [ResponseCode.SYSTEM_BUSY],
+        "deleted": [ResponseCode.TOPIC_NOT_EXIST],
+    }
+    assert codes == expected[what]

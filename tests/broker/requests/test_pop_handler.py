@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+from sim.kernel.disk import SimFile
 from tests.broker.become import become
 from tests.broker.broker_harness import Client, ext
 from tests.broker.pop_harness import PopHarness, Popped, ack, command, pop, popped
@@ -294,3 +296,100 @@ def test_too_many_ordered_queues(monkeypatch: Any) -> None:
     harness = PopHarness()
     harness.put(b"a")
     assert harness.pop(order="true") == []
+
+
+# Messages that are not in memory -------------------------------------------------------------
+
+
+def cold_pop(harness: PopHarness, **more: Any) -> Client:
+    """A client whose pop waits for messages from the device."""
+    client = harness.client()
+    client.put(pop(**more))
+    harness.turn()
+    assert client.take() == []
+    assert harness.held_reads
+    return client
+
+
+@pytest.mark.parametrize("order", [False, True])
+def test_messages_that_are_not_in_memory_are_read_by_another_thread(order: bool) -> None:
+    harness = PopHarness()
+    harness.put(b"a", b"b")
+    harness.evict()
+    client = cold_pop(harness, order=order)
+    harness.read_device()
+    assert [one.body for one in heard(client)] == [b"a", b"b"]
+
+
+def test_a_pop_answers_with_what_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = PopHarness()
+    harness.topic("T", queues=2)
+    harness.put(b"a", queue_id=0)
+    harness.put(b"b", queue_id=1)
+    answers = iter([True, False])
+    monkeypatch.setattr(SimFile, "is_in_memory", lambda *_: next(answers))
+    answer = harness.client().ask(pop())
+    (first,) = [one.body for one in popped(answer)]
+    assert ext(answer)["restNum"] == "1"
+    monkeypatch.undo()
+    assert harness.read_device() == 1
+    (second,) = [one.body for one in harness.pop()]
+    assert sorted([first, second]) == [b"a", b"b"]
+
+
+def test_two_pops_that_wait_for_the_device_get_different_messages() -> None:
+    harness = PopHarness()
+    harness.put(b"a", b"b")
+    harness.evict()
+    one, two = cold_pop(harness, count=1), cold_pop(harness, count=1)
+    harness.read_device()
+    assert sorted(found.body for client in (one, two) for found in heard(client)) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("poll_ms", [0, 15_000])
+def test_messages_that_another_pop_got_meanwhile(poll_ms: int) -> None:
+    harness = PopHarness()
+    harness.put(b"a")
+    harness.evict()
+    one, two = cold_pop(harness), cold_pop(harness, poll_ms=poll_ms)
+    harness.read_device()
+    assert [found.body for found in heard(one)] == [b"a"]
+    if poll_ms:
+        assert two.take() == []
+        harness.put(b"b")
+        assert [found.body for found in heard(two)] == [b"b"]
+    else:
+        assert [answer.code for answer in two.take()] == [ResponseCode.POLLING_TIMEOUT]
+
+
+@pytest.mark.parametrize("what", ["closed", "left", "stops", "fenced"])
+def test_what_happens_while_the_device_is_read(what: str) -> None:
+    harness = PopHarness()
+    harness.put(b"a")
+    harness.evict()
+    client = cold_pop(harness, poll_ms=15_000)
+    if what == "closed":
+        client.session.lost()
+    elif what == "left":
+        harness.sink.pops.left("other", client.session)
+        assert client.take() == []
+        harness.sink.pops.left("G", client.session)
+    elif what == "stops":
+        harness.sink.pops.answer_all(harness.clock.now)
+    else:
+        become(harness.node, Role.SLAVE)
+    harness.read_device()
+    codes = [answer.code for answer in client.take()]
+    assert codes == ([] if what == "closed" else [ResponseCode.POLLING_TIMEOUT])
+    become(harness.node, Role.MASTER)
+    assert [found.body for found in harness.pop()] == [b"a"]
+
+
+def test_a_held_pop_of_cold_messages_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = PopHarness()
+    client = wait(harness)
+    monkeypatch.setattr(SimFile, "is_in_memory", lambda *_: False)
+    harness.put(b"a")
+    assert client.take() == []
+    harness.read_device()
+    assert [one.body for one in heard(client)] == [b"a"]

@@ -19,6 +19,7 @@ from epochmq.broker.requests.pop_gate import PopRequest
 from epochmq.model import record
 from epochmq.model.names import is_retry_topic
 from epochmq.model.topic import ANY_QUEUE, PERM_READ_WRITE
+from epochmq.store.log_memory import Prefetch
 from epochmq.store.read import GetStatus, ReadResult, Verify
 
 _ELSEWHERE = frozenset(
@@ -62,9 +63,14 @@ class QueuePart:
 
 
 class PopExecution:
-    """One execution of a pop: the queues read so far, and the messages found."""
+    """One execution of a pop: the queues read so far, and the messages found.
 
-    def __init__(self, node: BrokerContext, request: PopRequest, now: int) -> None:
+    With `from_memory` it leaves out queues whose next messages are not in memory.
+    """
+
+    def __init__(
+        self, node: BrokerContext, request: PopRequest, now: int, *, from_memory: bool
+    ) -> None:
         self._node = node
         self._pop = node.pop
         self._request = request
@@ -73,6 +79,9 @@ class PopExecution:
         self.rest = 0
         """Number of messages that remain in the queues that were read."""
         self.parts: list[QueuePart] = []
+        self.missing: list[Prefetch] = []
+        """Calls that bring the messages which were left out into memory."""
+        self._from_memory = from_memory and node.cold_reads.has_room
         self.pop_time = node.clock.wall_ms()
         topic = request.topic
         self.revive_queue = ORDER_QUEUE if request.order else node.pop.next_revive_queue(topic)
@@ -153,8 +162,10 @@ class PopExecution:
         if found.status in _ELSEWHERE:
             offset = found.next_offset
             found = self._read(key, mark, offset)
-            if not found.count:
+            if not found.count and found.prefetch is None:
                 self._skip(key, offset)
+        if found.prefetch is not None:
+            self.missing.append(found.prefetch)
         if found.status is GetStatus.NO_MATCHED_MESSAGE:
             self._skip(key, found.next_offset)
         if found.count:
@@ -200,6 +211,7 @@ class PopExecution:
             request.accept if wanted else None,
             self._verify(key, wanted),
             stop=stop,
+            from_memory=self._from_memory,
         )
 
     def _verify(self, key: QueueKey, wanted: bool) -> Verify | None:
@@ -255,12 +267,14 @@ class PopExecution:
                 self._pop.windows.failed(part.window)
 
 
-def execute_pop(node: BrokerContext, request: PopRequest, now: int) -> PopExecution:
-    """Execute a pop.
+def execute_pop(
+    node: BrokerContext, request: PopRequest, now: int, *, from_memory: bool
+) -> PopExecution:
+    """Execute a pop; with `from_memory` without waiting for the device.
 
     Raises `Refused` when the table of consumer offsets is full; nothing is popped then.
     """
-    execution = PopExecution(node, request, now)
+    execution = PopExecution(node, request, now, from_memory=from_memory)
     try:
         execution.run()
     except Refused:

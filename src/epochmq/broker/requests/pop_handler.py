@@ -37,6 +37,8 @@ class PopHandler:
         self._node = node
         self._news: dict[PollKey, None] = {}
         self._asked = False
+        self._cold: set[PopRequest] = set()
+        """Pops that wait for messages from the device."""
         node.arrivals.add(self.arrived)
         node.pop_clients_left.add(self.left)
 
@@ -58,12 +60,18 @@ class PopHandler:
 
     # Executing -------------------------------------------------------------------------------
 
-    def _execute(self, request: PopRequest, now: int) -> bool:
-        """Pop messages and answer the request; returns False when there are no messages."""
+    def _execute(self, request: PopRequest, now: int, *, from_memory: bool = True) -> bool:
+        """Pop messages and answer the request; returns False when there are no messages.
+
+        With `from_memory` the answer has messages that are in memory. If there are none, it is
+        given later, when messages have been read from the device.
+        """
         node = self._node
-        execution = execute_pop(node, request, now)
+        execution = execute_pop(node, request, now, from_memory=from_memory)
+        if execution.missing:
+            self._read_missing(request, execution)
         if not execution.parts:
-            return False
+            return bool(execution.missing)
         name = node.options.broker_name
         taken = [
             PoppedCheckPoint(
@@ -93,6 +101,30 @@ class PopHandler:
             waits = True
             execution.keep_bytes()
         return True
+
+    def _read_missing(self, request: PopRequest, execution: PopExecution) -> None:
+        """Bring the messages that a pop left out into memory, for this pop or for the next one."""
+        missing = execution.missing
+
+        def prefetch() -> None:
+            for call in missing:
+                call()
+
+        def done() -> None:
+            if request not in self._cold:
+                return  # it is answered
+            self._cold.discard(request)
+            if request.session.closed:
+                return
+            now = self._node.clock.now_ms()
+            if not self._again(request, now, from_memory=False):
+                if request.deadline <= now or not self._node.pop.polls.hold(request):
+                    request.session.answer(request.command, _nothing())
+            self._node.announce()
+
+        if not execution.parts:
+            self._cold.add(request)
+        self._node.cold_reads.run(prefetch, done)
 
     def _answer_in_order(self, request: PopRequest, execution: PopExecution, now: int) -> None:
         """Answer an ordered pop once the replicas know which messages are handed out.
@@ -169,6 +201,10 @@ class PopHandler:
         for request in self._node.pop.polls.leave(group, session.id):
             assert isinstance(request, PopRequest)
             session.answer(request.command, _empty(request))
+        cold = {one for one in self._cold if one.group == group and one.owner == session.id}
+        self._cold -= cold
+        for request in cold:
+            session.answer(request.command, _empty(request))
 
     def tick(self, now: int) -> None:
         """Answer the pops whose deadline is over; retry those whose ordered batch became free."""
@@ -183,7 +219,8 @@ class PopHandler:
 
     def answer_all(self, now: int) -> None:
         """Answer every held pop without messages, before a stop or a change of role."""
-        for request in self._node.pop.polls.polls.pop_all():
+        cold, self._cold = self._cold, set()
+        for request in (*cold, *self._node.pop.polls.polls.pop_all()):
             assert isinstance(request, PopRequest)
             request.session.answer(request.command, _empty(request))
 
@@ -216,14 +253,14 @@ class PopHandler:
                     request.session.answer(request.command, _nothing())
                 return
 
-    def _again(self, request: PopRequest, now: int) -> bool:
-        """Execute a held pop again; returns True when it is answered."""
+    def _again(self, request: PopRequest, now: int, *, from_memory: bool = True) -> bool:
+        """Execute a pop that waited again; returns True when it is answered, or will be."""
         node = self._node
         if not node.serving.rights.consumes:
             request.session.answer(request.command, _nothing())
             return True
         try:
-            return self._execute(request, now)
+            return self._execute(request, now, from_memory=from_memory)
         except Refused as error:
             request.session.answer(request.command, Reply(error.code, error.remark))
             return True
