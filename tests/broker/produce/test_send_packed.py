@@ -1,5 +1,6 @@
 """Batches by the native code: the same log, queues, index, answers and refusals as in Python."""
 
+import re
 from random import Random
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.native.fuzz import a_body, a_text, an_entry
 from tests.tiers import examples
 
 from epochmq.base.errors import DiskFull
+from epochmq.broker.produce import send_batch
 from epochmq.native import library
 from epochmq.store.draft import PutStatus
 from epochmq.wire.codes import RequestCode as Code
@@ -177,3 +179,35 @@ def test_with_synchronous_flush_the_answer_waits(
     else:
         harness.store.fence("the test says so")
     assert [answer.code for answer in client.take()] == [code]
+
+
+@pytest.mark.parametrize("messages", [1, 3, 496, 497])
+@pytest.mark.parametrize("key", ["", "BATCH", "with space", "é", "K" * 400])
+@pytest.mark.parametrize("binary", [False, True])
+def test_the_fast_encoding_of_an_answer_is_the_general_one(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch, messages: int, key: str, binary: bool
+) -> None:
+    client = harness.client()
+    text = f"UNIQ_KEY\x01{key}\x02WAIT\x01true" if key else "WAIT\x01true"
+
+    def answers() -> list[bytes]:
+        asked = command(sound(*range(messages)), text)
+        asked.binary, asked.opaque = binary, 77
+        client.put(asked)
+        harness.turn()
+        return [repr(each.ext).encode() + repr(each).encode() for each in client.take()]
+
+    def times() -> int:
+        found = harness.node.request_times.items()
+        return sum(sum(each.counts) for kind, each in found if kind.code == BATCH)
+
+    def without_place(answer: bytes) -> bytes:
+        return re.sub(rb"'(msgId|queueOffset)': '[^']*'", b"", answer)
+
+    before = times()
+    fast = answers()
+    assert times() == before + 1
+    monkeypatch.setattr(send_batch, "HOT_IDS_BYTES_MAX", -1)
+    (one,), (other,) = fast, answers()
+    assert times() == before + 2
+    assert without_place(one) == without_place(other)

@@ -18,13 +18,14 @@ HEX = st.text("0123456789ABCDEF", min_size=1, max_size=56)
 REPLIES = HotReplies()
 
 
-@given(INT32, HEX, INT32, OFFSET, TEXT)
-def test_send(opaque: int, msg_id: str, queue_id: int, offset: int, unique: str) -> None:
+@given(INT32, HEX, INT32, OFFSET, st.none() | TEXT)
+def test_send(opaque: int, msg_id: str, queue_id: int, offset: int, unique: str | None) -> None:
     header = SendResponseHeader(
         msg_id, queue_id, offset, unique, MSG_REGION="DefaultRegion", TRACE_ON="true"
     )
     general = encode_reply(Command(310, opaque=opaque), Reply(0, None, header))
-    fast = REPLIES.send_reply(opaque, msg_id.encode(), queue_id, offset, unique.encode())
+    key = None if unique is None else unique.encode()
+    fast = REPLIES.send_reply(opaque, msg_id.encode(), queue_id, offset, key)
     assert fast == b"".join(general)
 
 

@@ -7,7 +7,11 @@ added to those of each message.
 from typing import NamedTuple
 
 from epochmq.base.errors import Refused
-from epochmq.base.limits import PROPERTIES_BYTES_MAX, TOPIC_LENGTH_MAX
+from epochmq.base.limits import (
+    PROPERTIES_BYTES_MAX,
+    TOPIC_LENGTH_MAX,
+    TRANSACTION_ID_LENGTH_MAX,
+)
 from epochmq.broker.produce.send_answers import refusal
 from epochmq.broker.produce.send_properties import BatchTail, Parsed, put
 from epochmq.broker.produce.send_sink import appended_at, furthest, merged
@@ -188,9 +192,7 @@ def append_packed_batch(
     if placed.run is not None:
         repeats.note_run(placed.run)
     stage.count(topic, queue_id, placed.count, placed.size, common)
-    _answer_packed(
-        stage, session, command, queue_id, placed, tail.uniq_key or None, common.wait, now
-    )
+    _answer_packed(stage, session, command, queue_id, placed, tail.uniq_key, common.wait, now)
     return True
 
 
@@ -200,19 +202,24 @@ def _answer_packed(
     command: Command,
     queue_id: int,
     placed: Placed,
-    uniq_key: str | None,
+    uniq_key: str,
     wait: bool,
     now: int,
 ) -> None:
+    answers = stage.answers
+    is_usual = not (command.binary or command.is_oneway)
+
     def acknowledge(code: int) -> None:
-        failed = failure(code)
-        if failed is not None:
+        ids, queue_offset = placed.ids, placed.queue_offset
+        if code == ResponseCode.SUCCESS and is_usual and len(ids) <= HOT_IDS_BYTES_MAX:
+            stage.node.request_times.count(command.code, code, command.arrived_ms)
+            key = uniq_key[:TRANSACTION_ID_LENGTH_MAX].encode() if uniq_key else None
+            session.send(answers.reply(command.opaque, ids, queue_id, queue_offset, key))
+        elif (failed := failure(code)) is not None:
             session.answer(command, failed)
-            return
-        answer = stage.answers.header_of(
-            queue_id, placed.ids.decode(), placed.queue_offset, uniq_key
-        )
-        session.answer(command, Reply(code, header=answer))
+        else:
+            header = answers.header_of(queue_id, ids.decode(), queue_offset, uniq_key or None)
+            session.answer(command, Reply(code, header=header))
 
     if stage.parks(wait):
         end = Appended(placed.offset, placed.size, placed.queue_offset, 0)
@@ -220,6 +227,9 @@ def _answer_packed(
     else:
         acknowledge(stage.at_once())
 
+
+HOT_IDS_BYTES_MAX = 16 * 1024
+"""The fast encoder makes answers with message ids of up to so many bytes: of 496 messages."""
 
 # Send batch ----------------------------------------------------------------------------------
 

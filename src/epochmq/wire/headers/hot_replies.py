@@ -40,7 +40,7 @@ def _remark(text: str | None) -> bytes:
 class HotReplies:
     """Templates of one broker, for a fixed language, version, region and trace switch."""
 
-    __slots__ = ("_language", "_pull", "_region", "_send", "_trace", "_version")
+    __slots__ = ("_language", "_pull", "_region", "_send", "_send_keyless", "_trace", "_version")
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class HotReplies:
                 _tail(language, version, b""),
             )
         )
+        self._send_keyless = self._send.replace(b'"transactionId":"%b",', b"")
         self._pull = (
             b'{"code":%%d,"extFields":{"suggestWhichBrokerId":"%%d","nextBeginOffset":"%%d",'
             b'"minOffset":"%%d","maxOffset":"%%d"%%b},%b' % _tail(language, version, b"%b")
@@ -81,7 +82,7 @@ class HotReplies:
         msg_id: bytes,
         queue_id: int,
         queue_offset: int,
-        transaction_id: bytes,
+        transaction_id: bytes | None,
     ) -> bytes:
         """Return the whole frame that answers a send with "stored" (code 0).
 
@@ -90,12 +91,15 @@ class HotReplies:
             msg_id: the offset message id, in hexadecimal.
             queue_id: the queue that holds the message.
             queue_offset: the queue offset of the message.
-            transaction_id: the UNIQ_KEY of the client. If it has other characters than letters and
-                digits, the general encoder is used.
+            transaction_id: the UNIQ_KEY of the client; None leaves it out. If it has other
+                characters than letters and digits, the general encoder is used.
         """
-        if not transaction_id.isalnum():
+        if transaction_id is None:
+            header = self._send_keyless % (msg_id, queue_id, queue_offset, opaque)
+        elif transaction_id.isalnum():
+            header = self._send % (msg_id, queue_id, queue_offset, transaction_id, opaque)
+        else:
             return self._unusual(opaque, msg_id, queue_id, queue_offset, transaction_id)
-        header = self._send % (msg_id, queue_id, queue_offset, transaction_id, opaque)
         size = len(header)
         return _pack(_LENGTH_BYTES + size, size) + header
 
