@@ -9,6 +9,7 @@ from tests.store.world import HOST, SMALL
 
 from epochmq.store import log_memory
 from epochmq.store.draft import PRE_BLANK_SIZE, Appended, Draft
+from epochmq.store.log_memory import LogMemory
 from epochmq.store.store import Store
 
 WALL = 1_700_000_000_000
@@ -27,6 +28,7 @@ class World:
         if earlier_run:
             self.store.close(WALL)
             self.store = Store.open(self.disk, SMALL, HOST, WALL)
+        self.files, self.check = self.store._files, self.store._check
         self.asked: list[tuple[str, int, int]] = []
         self.read: list[tuple[str, int, int]] = []
         self.missing = True
@@ -131,3 +133,33 @@ def test_a_place_without_a_record(monkeypatch: pytest.MonkeyPatch, place: tuple[
     world = World(monkeypatch, earlier_run=True)
     assert world.store.missing_records([place]) is None
     assert not world.asked
+
+
+def test_one_question_for_a_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, earlier_run=False)
+    world.missing = False
+    memory = LogMemory(world.files, world.store.pointers, world.check)
+    (start, _), (last, size) = world.places[1], world.places[4]
+    assert memory.is_here(start, last + size - start)
+    assert world.asked == [world.part(1, 4)]
+    world.missing = True
+    assert not memory.is_here(start, last + size - start)
+
+
+@pytest.mark.parametrize("span", [(0, 0), (0, -1), (-5, 10), (1 << 40, 10), (100, 1 << 13)])
+def test_a_span_that_is_not_in_one_file_is_not_said_to_be_in_memory(
+    monkeypatch: pytest.MonkeyPatch, span: tuple[int, int]
+) -> None:
+    world = World(monkeypatch, earlier_run=False)
+    world.missing = False
+    assert not LogMemory(world.files, world.store.pointers, world.check).is_here(*span)
+    assert not world.asked
+
+
+def test_a_long_span_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_memory, "SPAN_BYTES_MAX", 100)
+    world = World(monkeypatch, earlier_run=False)
+    world.missing = False
+    memory = LogMemory(world.files, world.store.pointers, world.check)
+    assert memory.is_here(0, 100)
+    assert not memory.is_here(0, 101)

@@ -4,11 +4,12 @@ import dataclasses
 import struct
 
 import pytest
-from sim.kernel.disk import SimDisk
+from sim.kernel.disk import SimDisk, SimFile
 from tests.store.replicas import opened
 from tests.store.world import HOST, SMALL
 
 from epochmq.model.record import HEAD, MAGIC_V1, decode
+from epochmq.store import log_memory
 from epochmq.store.draft import PRE_BLANK_SIZE, UNIT, Draft
 from epochmq.store.read import SCAN_UNITS_MIN, GetStatus, ReadResult
 from epochmq.store.store import Store
@@ -278,3 +279,22 @@ def test_messages_can_be_brought_in_before_they_are_read() -> None:
     missing()
     assert store.missing_messages("T", 0, 3, 4, 1 << 20) is None
     assert numbers(from_memory(store, 3, 4)) == [3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("gap", [-1, 1 << 20])
+def test_what_is_in_memory_costs_one_question(monkeypatch: pytest.MonkeyPatch, gap: int) -> None:
+    monkeypatch.setattr(log_memory, "COLD_GAP_BYTES", gap)
+    store, disk = reopened(9)
+    disk.evicted = set()
+    asked: list[tuple[int, int]] = []
+
+    def is_in_memory(_file: SimFile, offset: int, size: int) -> bool:
+        asked.append((offset, size))
+        return True
+
+    monkeypatch.setattr(SimFile, "is_in_memory", is_in_memory)
+    assert numbers(from_memory(store, 2, 5)) == [2, 3, 4, 5, 6]
+    ((start, size),) = asked
+    first, last = store.units("T", 0, 2, 1)[0], store.units("T", 0, 6, 1)[0]
+    assert start <= first[0]
+    assert start + size >= last[0] + last[1]

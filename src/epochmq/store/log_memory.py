@@ -17,6 +17,8 @@ COLD_GAP_BYTES, COLD_AHEAD_BYTES = 64 * 1024, 1024 * 1024
 """Records with a smaller gap are brought into memory together; and what follows, up to this."""
 COLD_PARTS_MAX = 256
 """Parts of the log that are examined at a time, about 5 us each; the others count as in memory."""
+SPAN_BYTES_MAX = 8 * 1024 * 1024
+"""Up to so many bytes between the first and the last record, one question is asked for all."""
 
 _FAR = 1 << 62
 
@@ -41,6 +43,19 @@ class LogMemory:
     def may_lack(self, offset: int) -> bool:
         """Return whether the record at log offset `offset` may have left the memory."""
         return offset < self._check.fresh or offset < self._pointers.readable - self.window_bytes
+
+    def is_here(self, offset: int, size: int) -> bool:
+        """Return whether these bytes of the log are in memory, by one question to the system.
+
+        False also if they are more than `SPAN_BYTES_MAX`, or in several files.
+        """
+        segment = self._log.find(offset)
+        if segment is None or not 0 < size <= SPAN_BYTES_MAX or offset + size > segment.end:
+            return False
+        start, stop = offset - segment.start, offset - segment.start + size
+        if offset < self._check.fresh:
+            start, stop = _whole_blocks(start, stop)
+        return segment.file.is_in_memory(start, stop - start)
 
     def missing_records(
         self, places: Iterable[tuple[int, int]], room: int = _FAR, ahead: int = COLD_AHEAD_BYTES
@@ -79,18 +94,26 @@ class LogMemory:
         whole blocks.
         """
         found: list[tuple[Segment, int, int]] = []
+        fresh = self._check.fresh
+        first_hot = max(fresh, self._pointers.readable - self.window_bytes)
+        segment, base, end = None, 0, 0
         for offset, size in places:
-            segment = None if size == PRE_BLANK_SIZE else self._log.find(offset)
-            if segment is None or size < 0 or not self.may_lack(offset):
+            if offset >= first_hot or size < 0 or size == PRE_BLANK_SIZE:
                 continue
-            start, limit = offset - segment.start, segment.end - segment.start
+            if not base <= offset < end:
+                segment = self._log.find(offset)
+                base, end = (0, 0) if segment is None else (segment.start, segment.end)
+            if segment is None:
+                continue
+            start = offset - base
             stop = start + size
-            if offset < self._check.fresh:
-                start -= start % BLOCK_BYTES
-                stop += -stop % BLOCK_BYTES
-            stop = min(stop, limit)
-            if found and found[-1][0] is segment and _is_near(start, found[-1]):
-                found[-1] = segment, found[-1][1], max(stop, found[-1][2])
+            if offset < fresh:
+                start, stop = _whole_blocks(start, stop)
+            stop = min(stop, end - base)
+            last, low, high = found[-1] if found else (None, 0, 0)
+            if last is segment and low <= start <= high + COLD_GAP_BYTES:
+                if stop > high:
+                    found[-1] = segment, low, stop
             elif len(found) == COLD_PARTS_MAX:
                 break
             else:
@@ -101,5 +124,5 @@ class LogMemory:
         return found
 
 
-def _is_near(start: int, part: tuple[Segment, int, int]) -> bool:
-    return part[1] <= start <= part[2] + COLD_GAP_BYTES
+def _whole_blocks(start: int, stop: int) -> tuple[int, int]:
+    return start - start % BLOCK_BYTES, stop + -stop % BLOCK_BYTES

@@ -218,17 +218,20 @@ class Reader:
             run, shape = queue.run, BATCH_UNIT
             first = queue.position(first)
             stop = run.next
-        head = run.units(first, 1, is_reader=True)
-        if len(head) < shape.size or not self.memory.may_lack(shape.unpack(head)[0]):
-            return None
         is_filtered = accept is not None or verify is not None
         count = max(SCAN_UNITS_MIN, max_count) if is_filtered else max_count
         units = run.units(first, min(count, stop - first), is_reader=True)
+        if len(units) < shape.size:
+            return None
+        begin, end = shape.unpack_from(units)[0], shape.unpack_from(units, len(units) - shape.size)
+        memory = self.memory
+        if not memory.may_lack(begin) or memory.is_here(begin, end[0] + end[1] - begin):
+            return None
         found = shape.iter_unpack(units)
         if accept is not None and first >= run.trusted:
             found = islice((unit for unit in found if accept(unit[2])), max_count)
         places = ((unit[0], unit[1]) for unit in found)
-        return self.memory.missing_records(places, _FAR if is_filtered else max_bytes)
+        return memory.missing_records(places, _FAR if is_filtered else max_bytes)
 
     def tags_codes(self, topic: str, queue_id: int, offset: int, count: int) -> list[int]:
         """Return the tags codes of up to `count` units of a plain queue, without a look at the log.

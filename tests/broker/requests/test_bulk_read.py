@@ -295,13 +295,10 @@ def test_an_answer_ends_before_records_that_are_not_in_memory(
 ) -> None:
     harness, client = filled()
     monkeypatch.setattr(bulk_read, "STEP_UNITS", 3)
-    asked: list[int] = []
-
-    def is_in_memory(_file: SimFile, offset: int, _size: int) -> bool:
-        asked.append(offset)
-        return len(asked) < 3
-
-    monkeypatch.setattr(SimFile, "is_in_memory", is_in_memory)
+    second_step = len(client.ask(ask(endOffset=3)).body)
+    monkeypatch.setattr(
+        SimFile, "is_in_memory", lambda _file, offset, _size: offset in (0, second_step)
+    )
     answer = client.ask(ask())
     assert bodies(answer) == [b"%d" % n for n in range(6)]
     assert bounds(answer) == (6, 0, 10)
@@ -314,8 +311,7 @@ def test_a_filter_that_matched_nothing_before_cold_records_moves_on(
     harness, client = filled(tags=COLLIDING[:1])
     monkeypatch.setattr(bulk_read, "STEP_UNITS", 3)
     monkeypatch.setattr(read, "SCAN_UNITS_MIN", 3)
-    answers = iter([True, False])
-    monkeypatch.setattr(SimFile, "is_in_memory", lambda *_: next(answers))
+    monkeypatch.setattr(SimFile, "is_in_memory", lambda _file, offset, _size: offset == 0)
     answer = client.ask(ask(tags=COLLIDING[1]))
     assert (answer.code, bounds(answer)[0]) == (ResponseCode.SUCCESS, 3)
     assert not harness.held_reads
