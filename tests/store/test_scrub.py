@@ -9,6 +9,7 @@ from tests.store.replicas import REPLICATED, WALL, fill, log_bytes, opened, ship
 from epochmq.base.errors import DiskFailed
 from epochmq.model.crc import crc32
 from epochmq.model.log_blocks import digest
+from epochmq.store import scrub
 from epochmq.store.checksums import Block, BlockVerdict, Computed
 from epochmq.store.scrub import BLOCK_BYTES, CheckedBlock, WantedRange
 from epochmq.store.store import Store
@@ -68,7 +69,7 @@ def test_a_flipped_bit_is_found_and_repaired(place: int) -> None:
     assert not master.slice(wanted.damaged.start, 10)
     data = bytes_of(follower, wanted.start, wanted.end)
     wrong = bytearray(data)
-    wrong[7] ^= 4
+    wrong[place - wanted.start] ^= 1 << place % 8 ^ 255  # damaged in the same place
     assert "checksum" in offer(master, wanted, bytes(wrong))
     assert "only" in offer(master, wanted, data[:-1])
     assert master.damage.ranges
@@ -209,3 +210,46 @@ def test_more_than_one_bit_is_not() -> None:
     assert offer(master, wanted, bytes_of(follower, wanted.start, wanted.end)) == ""
     unknown, _ = replicas(checksums=False)
     assert "no checksum" in mend(unknown, wanted)
+
+
+@pytest.mark.parametrize("place", [700, BLOCK_BYTES + 5, 3 * BLOCK_BYTES + 99])
+def test_a_copy_that_is_damaged_elsewhere_in_the_block_helps(place: int) -> None:
+    master, follower = replicas()
+    right = log_bytes(follower)
+    for bit in (0, 3, 5):
+        flip(master, place, bit)
+    search_all(master)
+    (wanted,) = master.scrub.wanted()
+    copy = bytearray(bytes_of(follower, wanted.start, wanted.end))
+    copy[3000:3100] = bytes(100)
+    assert offer(master, wanted, bytes(copy)) == ""
+    assert (master.damage.ranges, master.damage.repaired) == ([], 1)
+    assert log_bytes(master) == right
+
+
+def test_a_combination_with_an_unsound_record_is_refused() -> None:
+    """The checksum was computed over damaged bytes: it does not make them right."""
+    master, follower = replicas()
+    ((at, _, _),) = follower.units("T0", 0, 2, 1)
+    flip(master, at + 95, 1)
+    flip(master, at + 95, 2)
+    block = master.checksums.block_at(at)
+    segment = master._log.find(at)
+    assert segment is not None
+    block.crc = crc32(segment.file.read(block.start - segment.start, block.covered))
+    flip(master, at + 600)
+    copy = bytearray(bytes_of(follower, block.start, block.stop))
+    copy[at + 95 - block.start] ^= 6
+    copy[50] ^= 1
+    assert scrub._merged(segment, [block], block.start, bytes(copy)) == bytes(copy)
+
+
+def test_without_a_checksum_nothing_is_combined() -> None:
+    master, follower = replicas(checksums=False)
+    ((at, _, _),) = follower.units("T0", 0, 2, 1)
+    flip(master, at + 91)
+    assert "damaged" in master.read_queue("T0", 0, 2, 1, 1).reason
+    (wanted,) = master.scrub.wanted()
+    copy = bytearray(bytes_of(follower, wanted.start, wanted.end))
+    copy[at - 5 - wanted.start] ^= 2
+    assert "differs at" in offer(master, wanted, bytes(copy))

@@ -55,6 +55,17 @@ class RawLogReader:
         size = self._sound_bytes(offset, min(size, room))
         return file.view()[at : at + size] if size else memoryview(b"")
 
+    def unchecked(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes of one file from log offset `offset`, also damaged ones.
+
+        Raises `DiskFailed` if the device cannot read them.
+        """
+        found = self._span(offset)
+        if found is None:
+            return b""
+        file, at, room = found
+        return file.read(at, min(size, room))
+
     def file_of(self, offset: int) -> tuple[File, int, int] | None:
         """Return (file, position in it, bytes that may be sent from there) for `os.sendfile`.
 

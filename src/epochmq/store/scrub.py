@@ -3,7 +3,9 @@
 The search reads blocks outside the event loop, as many bytes at a time as its caller requests, and
 compares them with their checksums. A repair writes a replica's bytes over damaged ones only if they
 are what was written here: the block's checksum must match, or without one the record's own
-checksum, and all bytes beside the damage must be equal. The old bytes are kept in `cut/` before.
+checksum, and all bytes beside the damage must be equal. If the replica is damaged in the same
+block, both copies are combined by the checksum (`block_merge`). The old bytes are kept in `cut/`
+before.
 
 To compare replicas, the caller gets digests of what the search has read. `examination` checks a
 differing block a second time, and `give_checksums` adds checksums to blocks that are equal.
@@ -18,6 +20,7 @@ from epochmq.base.errors import DiskFailed, DiskFull, EnvironmentFault
 from epochmq.model.crc import crc32
 from epochmq.model.log_blocks import digest
 from epochmq.model.record import DAMAGED, check, offset_at
+from epochmq.store.block_merge import merge
 from epochmq.store.checksums import Block, BlockVerdict, Computed
 from epochmq.store.chores import Chores
 from epochmq.store.damage import flipped_bit
@@ -196,9 +199,10 @@ class Scrub:
         ]
 
         def step() -> None:
-            reason = _why_not(segment, blocks, wanted, data)
+            right = _merged(segment, blocks, wanted.start, data)
+            reason = _why_not(segment, blocks, wanted, right)
             if not reason and generation == self._checksums.generation:
-                reason = self._replace(segment, wanted.start, data)
+                reason = self._replace(segment, wanted.start, right)
             outcome.append(reason)
 
         def finished(error: EnvironmentFault | None) -> None:
@@ -267,14 +271,41 @@ def _mended(segment: Segment, block: Block) -> bytes | str:
         if bit is None:
             return "more than one bit of its block has changed"
         right[bit // 8] ^= 1 << bit % 8
-    at = right.find(MAGIC_FRONT, 4)
+    if _has_damage(right, block.start):
+        return "a record is not sound even where its block has the checksum it should have"
+    return bytes(right)
+
+
+def _has_damage(data: bytes | bytearray, log_offset: int) -> bool:
+    """Return whether a whole record of the bytes from `log_offset` on is damaged."""
+    at = data.find(MAGIC_FRONT, 4)
     while at >= 0:
         start = at - 4
-        size = check(right, start, len(right), crc=True)
-        own = start + FRONT.size <= len(right) and offset_at(right, start) == block.start + start
+        size = check(data, start, len(data), crc=True)
+        own = start + FRONT.size <= len(data) and offset_at(data, start) == log_offset + start
         if own and size == DAMAGED:
-            return "a record is not sound even where its block has the checksum it should have"
-        at = right.find(MAGIC_FRONT, at + 1)
+            return True
+        at = data.find(MAGIC_FRONT, at + 1)
+    return False
+
+
+def _merged(segment: Segment, blocks: list[Block], start: int, data: bytes) -> bytes:
+    """Return a replica's bytes from `start` on; blocks that are damaged there too are combined with
+    ours, where that gives the block's checksum.
+    """
+    right = bytearray(data)
+    for block in blocks:
+        low = block.start - start
+        part = data[low : low + block.covered]
+        if len(part) < block.covered or block.verify(part) is not BlockVerdict.WRONG:
+            continue
+        try:
+            mine = segment.file.read(block.start - segment.start, block.covered)
+        except DiskFailed:
+            continue
+        found = merge(mine, part, block.crc)
+        if found is not None and not _has_damage(found, block.start):
+            right[low : low + block.covered] = found
     return bytes(right)
 
 

@@ -178,6 +178,7 @@ class Store:
         self.when_synced, self.sync_times = self._flusher.wait, self._flusher.times
         self.limit_confirm = self._read_limit.limit_confirm
         self.slice = self._raw_reader.slice
+        self.unchecked = self._raw_reader.unchecked
         self.file_of = self._raw_reader.file_of
         replica = self._replica_log
         self.raw_space = replica.raw_space

@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sim.kernel.disk import SimFile
 from tests.broker.broker_harness import BrokerHarness, ext, send
 from tests.broker.requests.test_epoch_offsets import Epochs
 from tests.store.store_internals import flip_bit
 
 from epochmq.base import limits
+from epochmq.base.errors import DiskFailed
 from epochmq.broker.requests import log_handlers
 from epochmq.store.written_blocks import BLOCK_BYTES
 from epochmq.wire.bodies.body import decode_body
@@ -203,3 +205,27 @@ def test_the_log_is_read_file_by_file(harness: BrokerHarness) -> None:
     for outside in (-1, len(log) + 1):
         answer = client.ask(read(outside))
         assert (answer.code, ext(answer)["start"]) == (ResponseCode.PULL_OFFSET_MOVED, "0")
+
+
+def test_damaged_bytes_are_read_only_if_they_are_wanted(harness: BrokerHarness) -> None:
+    store, client = harness.store, harness.client()
+    right = whole(harness)
+    store.damage.report(60_000, 70_000, "test")
+    short = client.ask(read(50_000, maxBytes=40_000))
+    assert short.body == right[50_000:60_000]
+    answer = client.ask(read(50_000, maxBytes=40_000, unchecked="true"))
+    assert answer.body == right[50_000:90_000]
+    assert ext(answer)["nextOffset"] == "90000"
+    end = store.pointers.confirmed
+    assert client.ask(read(end, unchecked="true")).code == ResponseCode.PULL_NOT_FOUND
+
+
+def test_unchecked_bytes_that_the_device_cannot_read(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> bytes:
+        raise DiskFailed("a bad sector")
+
+    monkeypatch.setattr(SimFile, "read", fail)
+    answer = harness.client().ask(read(0, unchecked="true"))
+    assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, "a bad sector")

@@ -121,6 +121,20 @@ async def test_each_replica_is_asked_for_the_bytes(group: InProcess) -> None:
         assert log_bytes(one.node.store) == right
 
 
+async def test_two_replicas_with_different_damage_in_one_block_help_each_other(
+    group: InProcess,
+) -> None:
+    master, follower = await pair(group)
+    right = log_bytes(master.node.store)
+    for number, one in enumerate((master, follower)):
+        for at in (5000, 5001, 5003):  # more than one bit: no broker can mend it alone
+            rot(one, at + 7000 * number)
+    for one in (master, follower):
+        await until(lambda one=one: one.node.store.damage.repaired >= 1)
+        await until(lambda one=one: not one.node.store.damage.ranges)
+        assert log_bytes(one.node.store) == right
+
+
 async def test_a_rotten_master_and_a_new_replica(group: InProcess) -> None:
     """Nobody has to help: the master is repaired by its old replica, and the new one copies."""
     for number in range(2):

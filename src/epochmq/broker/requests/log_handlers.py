@@ -5,7 +5,7 @@ digests of equal blocks must be equal. Where they differ, LOG_READ 34006 shows t
 """
 
 from epochmq.base import limits
-from epochmq.base.errors import Refused
+from epochmq.base.errors import DiskFailed, Refused
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.common import NodeHandler, check_unsent, known_topic, ok
 from epochmq.model.log_blocks import blocks_of, digest
@@ -85,7 +85,7 @@ def handle_log_read(node: BrokerContext, command: Command, session: Session, now
     size = max(1, min(asked, limits.BULK_READ_BYTES_MAX))
     check_unsent(session, size)
     pointers, at = node.store.pointers, header.fromOffset
-    body = confirmed_bytes(node, at, size)
+    body = confirmed_bytes(node, at, size, unchecked=bool(header.unchecked))
     answer = LogReadResponseHeader(at + len(body), pointers.start, pointers.confirmed)
     if body:
         return Reply(header=answer, body=body)
@@ -95,13 +95,24 @@ def handle_log_read(node: BrokerContext, command: Command, session: Session, now
     return Reply(code, f"no confirmed bytes at {at}", answer)
 
 
-def confirmed_bytes(node: BrokerContext, offset: int, size: int) -> memoryview:
-    """Return up to `size` bytes from `offset`, of one log file.
+def confirmed_bytes(
+    node: BrokerContext, offset: int, size: int, *, unchecked: bool = False
+) -> memoryview:
+    """Return up to `size` bytes from `offset`, of one log file; with `unchecked` damaged ones too.
 
-    Confirmed bytes are never truncated by a failover.
+    Confirmed bytes are never truncated by a failover. Raises `Refused` 1 if the device cannot read
+    unchecked bytes.
     """
-    room = min(size, node.store.pointers.confirmed - offset)
-    return node.store.slice(offset, room) if room > 0 else memoryview(b"")
+    store = node.store
+    room = min(size, store.pointers.confirmed - offset)
+    if room <= 0:
+        return memoryview(b"")
+    if not unchecked:
+        return store.slice(offset, room)
+    try:
+        return memoryview(store.unchecked(offset, room))
+    except DiskFailed as error:
+        raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
 
 
 class DigestRun:

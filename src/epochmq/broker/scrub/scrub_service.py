@@ -270,11 +270,12 @@ class ScrubService:
         while (ask := self._core.next_ask(members, self._clock.now_ms())) is not None:
             one = wanted[ask.start, ask.end]
             try:
-                data = await self._read(ask)
+                reason = await self._put(one, await self._read(ask), ask.address)
+                if reason:  # the member may be damaged there too, in another place
+                    copy = await self._read(ask, unchecked=True)
+                    reason = await self._put(one, copy, ask.address)
             except EpochError as error:
-                self._tell(one, f"{ask.address} was asked in vain: {error}")
-                continue
-            reason = await self._put(one, data, ask.address)
+                reason = f"it was asked in vain: {error}"
             if reason:
                 self._tell(one, f"{ask.address} cannot help: {reason}")
 
@@ -292,12 +293,15 @@ class ScrubService:
             told.add(text)
             log.warning("%(damaged)s; %(text)s", {"damaged": wanted.damaged, "text": text})
 
-    async def _read(self, ask: AskForBytes) -> bytes:
-        """Return the bytes that a member has of a range; fewer where its log ends."""
+    async def _read(self, ask: AskForBytes, *, unchecked: bool = False) -> bytes:
+        """Return the bytes that a member has of a range; fewer where its log ends.
+
+        Also fewer where its log is damaged, except `unchecked` bytes.
+        """
         data = b""
         while ask.start + len(data) < ask.end:
             size = min(ask.end - ask.start - len(data), limits.BULK_READ_BYTES_MAX)
-            header = LogReadHeader(ask.start + len(data), size)
+            header = LogReadHeader(ask.start + len(data), size, unchecked or None)
             answer = await self._peers.invoke(
                 ask.address, request(RequestCode.LOG_READ, header), TIMEOUT_MS
             )

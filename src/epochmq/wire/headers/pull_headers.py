@@ -120,10 +120,14 @@ class LogDigestsResponseHeader(Header):
 
 
 class LogReadHeader(Header):
-    """LOG_READ 34006: bytes of the log from `fromOffset` on."""
+    """LOG_READ 34006: bytes of the log from `fromOffset` on.
+
+    With `unchecked` damaged bytes too, for a replica that combines them with its own.
+    """
 
     fromOffset: I64
     maxBytes: I32 | None = None
+    unchecked: bool | None = None
 
 
 class LogReadResponseHeader(Header):
