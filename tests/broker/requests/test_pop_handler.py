@@ -336,6 +336,25 @@ def test_a_pop_answers_with_what_is_in_memory(monkeypatch: pytest.MonkeyPatch) -
     assert sorted([first, second]) == [b"a", b"b"]
 
 
+def test_a_queue_is_read_once_for_pops_that_have_messages_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness = PopHarness()
+    harness.topic("T", queues=2)
+    harness.put(b"a0", queue_id=0)
+    harness.put(b"b", queue_id=1)
+    ((cold, _, _),) = harness.store.units("T", 1, 0, 1)
+    monkeypatch.setattr(SimFile, "is_in_memory", lambda _file, offset, _size: offset != cold)
+    for n in range(1, 5):
+        assert [one.body for one in harness.pop()] == [b"a%d" % (n - 1)]
+        assert len(harness.held_reads) == 1
+        harness.put(b"a%d" % n, queue_id=0)
+    monkeypatch.undo()
+    harness.read_device()
+    assert sorted(one.body for one in harness.pop()) == [b"a4", b"b"]
+    assert not harness.held_reads
+
+
 def test_two_pops_that_wait_for_the_device_get_different_messages() -> None:
     harness = PopHarness()
     harness.put(b"a", b"b")

@@ -79,8 +79,8 @@ class PopExecution:
         self.rest = 0
         """Number of messages that remain in the queues that were read."""
         self.parts: list[QueuePart] = []
-        self.missing: list[Prefetch] = []
-        """Calls that bring the messages which were left out into memory."""
+        self.missing: dict[QueueKey, Prefetch] = {}
+        """Calls that bring the messages which were left out into memory, by queue."""
         self._from_memory = from_memory and node.cold_reads.has_room
         self.pop_time = node.clock.wall_ms()
         topic = request.topic
@@ -165,7 +165,7 @@ class PopExecution:
             if not found.count and found.prefetch is None:
                 self._skip(key, offset)
         if found.prefetch is not None:
-            self.missing.append(found.prefetch)
+            self.missing[key] = found.prefetch
         if found.status is GetStatus.NO_MATCHED_MESSAGE:
             self._skip(key, found.next_offset)
         if found.count:

@@ -12,6 +12,7 @@ from epochmq.base.errors import Refused
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.pop.broker_pop_state import PoppedCheckPoint
 from epochmq.broker.pop.pop_polls import PollKey
+from epochmq.broker.pop.pop_windows import QueueKey
 from epochmq.broker.pop.receipt_handle import Infos
 from epochmq.broker.requests.pop_execution import PopExecution, QueuePart, execute_pop
 from epochmq.broker.requests.pop_gate import PopRequest, admit_pop
@@ -39,6 +40,8 @@ class PopHandler:
         self._asked = False
         self._cold: set[PopRequest] = set()
         """Pops that wait for messages from the device."""
+        self._being_read: set[QueueKey] = set()
+        """Queues whose next messages are being read from the device."""
         node.arrivals.add(self.arrived)
         node.pop_clients_left.add(self.left)
 
@@ -105,12 +108,18 @@ class PopHandler:
     def _read_missing(self, request: PopRequest, execution: PopExecution) -> None:
         """Bring the messages that a pop left out into memory, for this pop or for the next one."""
         missing = execution.missing
+        if execution.parts:
+            missing = {key: each for key, each in missing.items() if key not in self._being_read}
+            if not missing:
+                return
+        self._being_read.update(missing)
 
         def prefetch() -> None:
-            for call in missing:
+            for call in missing.values():
                 call()
 
         def done() -> None:
+            self._being_read.difference_update(missing)
             if request not in self._cold:
                 return  # it is answered
             self._cold.discard(request)
