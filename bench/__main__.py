@@ -3,6 +3,8 @@
 import argparse
 import importlib
 import platform
+import signal
+import sys
 import time
 from pathlib import Path
 
@@ -50,6 +52,8 @@ def main() -> None:
     for part in args.parts:
         if part not in parts:
             parser.error(f"unknown part {part!r}; use {', '.join(parts)}")
+    # By default SIGTERM ends the process at once: gigabytes of logs and their servers would stay.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     kinds = ["epochmq"] + (["java"] if args.peer == "java" else [])
     sections = [_heading(args)]
     for part in args.parts:
