@@ -60,7 +60,7 @@ class TimerDriver:
     """Drives the timer of one broker.
 
     `log_bounds` returns the begin and end of the commit log (log offsets). `epoch_at` returns the
-    epoch that wrote the byte before a log offset.
+    epoch that wrote the byte before a log offset. `cold_reads` reads what is not in memory.
     """
 
     def __init__(
