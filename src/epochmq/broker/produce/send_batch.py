@@ -30,6 +30,9 @@ from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Reply
 from epochmq.wire.session import Session
 
+HOT_IDS_BYTES_MAX = 16 * 1024
+"""The fast encoder makes answers with message ids of up to so many bytes: of 496 messages."""
+
 # Send inner batch ----------------------------------------------------------------------------
 # An inner batch is stored as one record, in topics whose attribute queue.type is BatchCQ.
 #
@@ -227,9 +230,6 @@ def _answer_packed(
     else:
         acknowledge(stage.at_once())
 
-
-HOT_IDS_BYTES_MAX = 16 * 1024
-"""The fast encoder makes answers with message ids of up to so many bytes: of 496 messages."""
 
 # Send batch ----------------------------------------------------------------------------------
 
