@@ -1,6 +1,7 @@
 """A broker's state around a store made of lists, for tests of handlers."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import cast
@@ -71,6 +72,7 @@ class FakeStore:
         self.fenced: str | None = None
         self.disk_full = False
         self.out_of_resources = False
+        self.reading_memory_only = nullcontext
         self.retention = SimpleNamespace(by_hand=False, adopt=lambda options: None)
 
     def put(self, topic: str, queue_id: int, *bodies: bytes, keys: tuple[str, ...] = ()) -> None:

@@ -11,7 +11,7 @@ from epochmq.broker.serving.roles import Role
 from epochmq.broker.state.broker_stats import MESSAGE_TYPES
 from epochmq.model.sys_flag import TX_PREPARED
 from epochmq.observe.broker_metrics import BrokerMetrics
-from epochmq.observe.families import write_families
+from epochmq.observe.families import Family, write_families
 from epochmq.wire.bodies.controller_bodies import HAConnectionInfo, HARuntimeInfo
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import Command
@@ -26,7 +26,7 @@ class Scraped:
         harness.sink.stage.count_sent()  # as each tick of the broker does
         metrics = BrokerMetrics(harness.node, lambda: (3, 4))
         self.common = metrics.common_labels()
-        families = [family for family in metrics.families() if family is not None]
+        families = [family for family in metrics.families() if isinstance(family, Family)]
         text = b"".join(write_families(families, self.common, 10_000))
         self._samples = samples_of(text)
         self.names = {name for name, _ in self._samples}
@@ -99,7 +99,9 @@ def test_deleted_topics_and_groups_have_no_samples() -> None:
     harness.client().ask(send(b"x", topic="TBW102"))
     harness.sink.stage.count_sent()
     families = [
-        each for each in BrokerMetrics(harness.node, lambda: (3, 4)).families() if each is not None
+        each
+        for each in BrokerMetrics(harness.node, lambda: (3, 4)).families()
+        if isinstance(each, Family)
     ]
     text = b"".join(write_families(families, {}, 10_000)).decode()
     assert 'topic="T"' not in text

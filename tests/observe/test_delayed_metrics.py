@@ -17,14 +17,14 @@ from epochmq.observe.delayed_metrics import (
     popped_messages,
     timer_families,
 )
-from epochmq.observe.families import write_families
+from epochmq.observe.families import Family, write_families
 
 T = TypeVar("T")
 Labels = tuple[tuple[str, str], ...]
 
 
 def timers_of(node: BrokerContext) -> dict[tuple[str, Labels], float]:
-    families = [family for family in timer_families(node) if family is not None]
+    families = [family for family in timer_families(node) if isinstance(family, Family)]
     return samples_of(b"".join(write_families(families, {}, 1_000)))
 
 
@@ -67,7 +67,8 @@ def test_revive_queues() -> None:
     queue = one.handle.split()[3]
 
     def value(name: str, **labels: str) -> float:
-        text = b"".join(write_families(pop_families(harness.node), {}, 1_000))
+        families = [each for each in pop_families(harness.node) if isinstance(each, Family)]
+        text = b"".join(write_families(families, {}, 1_000))
         return samples_of(text)[f"rocketmq_{name}", tuple(sorted(labels.items()))]
 
     assert value("pop_revive_lag_milliseconds", queue_id=queue) == 1
@@ -87,7 +88,11 @@ def test_popped_messages_are_in_flight_until_they_are_finished(merge: bool) -> N
 
     def gauges(topic: str = "T") -> tuple[float, float, float, float, float]:
         """Lag, in flight, ready; ages of the first message not consumed and not popped."""
-        families = [f for f in BrokerMetrics(harness.node, lambda: (3, 4)).families() if f]
+        families = [
+            f
+            for f in BrokerMetrics(harness.node, lambda: (3, 4)).families()
+            if isinstance(f, Family)
+        ]
         found = samples_of(b"".join(write_families(families, {}, 10_000)))
         is_retry = str(topic.startswith("%RETRY%")).lower()
         labels = {

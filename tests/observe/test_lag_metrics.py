@@ -15,7 +15,7 @@ from epochmq.model.group import SimpleSubscription, SubscriptionData, Subscripti
 from epochmq.model.tags import java_hash
 from epochmq.observe import lag_metrics
 from epochmq.observe.broker_metrics import BrokerMetrics
-from epochmq.observe.families import write_families
+from epochmq.observe.families import Family, write_families
 from epochmq.observe.lag_metrics import LagMeter
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.command import Command
@@ -75,7 +75,9 @@ def read_to(harness: BrokerHarness, *, committed: int, pulled: int, topic: str =
 
 def gauges(harness: BrokerHarness, topic: str = T, is_retry: bool = False) -> tuple[float, ...]:
     """Return lag, in flight and ready."""
-    families = [f for f in BrokerMetrics(harness.node, lambda: (0, 0)).families() if f]
+    families = [
+        f for f in BrokerMetrics(harness.node, lambda: (0, 0)).families() if isinstance(f, Family)
+    ]
     found = samples_of(b"".join(write_families(families, {}, 10_000)))
     labels = {
         "consumer_group": G, "topic": topic, "is_retry": str(is_retry).lower(), "is_system": "false"
@@ -298,7 +300,7 @@ def test_messages_out_tell_pulls_from_pops_and_pops_from_retries() -> None:
     families = {
         f.name: {tuple(labels): value for labels, value in f.rows}
         for f in BrokerMetrics(harness.node, lambda: (0, 0)).families()
-        if f is not None and f.name.endswith("_out")
+        if isinstance(f, Family) and f.name.endswith("_out")
     }
     plain = (T, G, "false")
     assert families["rocketmq_messages_out"] == {

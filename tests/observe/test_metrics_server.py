@@ -4,6 +4,7 @@ import asyncio
 import gc
 import gzip
 import socket
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -14,6 +15,7 @@ from tests.observe.test_families import samples_of
 from epochmq.observe import metrics_server
 from epochmq.observe.families import GAUGE, Family
 from epochmq.observe.metrics_server import STEP_MS, Scrapes, serve_metrics
+from epochmq.observe.store_times import ColdRead
 from epochmq.runtime.health_server import Health
 from epochmq.runtime.metrics_options import MetricsOptions
 from epochmq.runtime.own_host import free_port
@@ -114,6 +116,19 @@ async def test_cycles_are_collected_after_a_scrape_and_not_in_it(fails: bool) ->
     with nullcontext() if not fails else pytest.raises(RuntimeError):
         await scrapes.write()
     assert (during, gc.isenabled()) == ([False], True)
+
+
+async def test_what_must_be_read_from_the_device_is_read_in_another_thread() -> None:
+    threads: list[threading.Thread] = []
+
+    class Cold(Many):
+        def families(self) -> Iterator[Family | ColdRead | None]:
+            yield lambda: threads.append(threading.current_thread())
+            assert threads
+            yield from super().families()
+
+    assert samples_of(b"".join(await Scrapes(Cold(), {}, 10_000).write()))
+    assert threads != [threading.main_thread()]
 
 
 async def test_a_connection_can_ask_again_and_in_advance() -> None:

@@ -21,6 +21,7 @@ from epochmq.base.histogram import Histogram
 from epochmq.observe.broker_metrics import BrokerMetrics
 from epochmq.observe.controller_metrics import ControllerMetrics
 from epochmq.observe.families import HISTOGRAM, Family
+from epochmq.observe.store_times import ColdRead
 from epochmq.wire.codes import RequestCode as Code
 
 OPERATING = Path(__file__).parents[2] / "docs" / "OPERATING.md"
@@ -47,8 +48,8 @@ def broker_families() -> dict[str, Family]:
     return named(BrokerMetrics(harness.node, lambda: (3, 4)).families())
 
 
-def named(families: Iterable[Family | None]) -> dict[str, Family]:
-    found = [family for family in families if family is not None]
+def named(families: Iterable[Family | ColdRead | None]) -> dict[str, Family]:
+    found = [family for family in families if isinstance(family, Family)]
     assert len({family.name for family in found}) == len(found)
     return {family.name: family for family in found}
 

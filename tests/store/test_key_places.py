@@ -180,7 +180,7 @@ def test_a_store_that_rocketmq_wrote_claims_nothing_old() -> None:
 
 
 def test_a_file_that_closes_under_a_search_is_not_complete() -> None:
-    store = with_keys(30, SimDisk())
+    store = with_keys(200, SimDisk())
     search = store.keys.places("T", "all")
     assert search is not None
     assert not search.step(1)

@@ -27,6 +27,7 @@ HEADS = tuple(
 )
 """The head by `sys_flag >> 4 & 3`: bit 0 for an IPv6 born host, bit 1 for an IPv6 store host."""
 HEAD = HEADS[0]
+HEAD_BYTES_MAX = max(head.size for head in HEADS)
 BLANK = struct.Struct(">II")
 """Size and magic of the blank record at the end of a log file."""
 TRAILING_BLANK_BYTES = 8

@@ -19,6 +19,7 @@ from epochmq.observe.delayed_metrics import (
 from epochmq.observe.families import COUNTER, GAUGE, HISTOGRAM, Family, Row, bool_label
 from epochmq.observe.lag_metrics import LagMeter
 from epochmq.observe.request_metrics import request_families
+from epochmq.observe.store_times import ColdRead
 from epochmq.store.log_end import kept_bytes
 from epochmq.wire.bodies.controller_bodies import HAConnectionInfo
 
@@ -54,8 +55,8 @@ class BrokerMetrics:
             "broker_id": str(self._node.group_position.own_id),
         }
 
-    def families(self) -> Iterator[Family | None]:
-        """Yield all metrics; None where a long computation can be interrupted."""
+    def families(self) -> Iterator[Family | ColdRead | None]:
+        """Yield all metrics, None where a long computation can be interrupted, and cold reads."""
         yield from self._messages()
         yield from self._broker()
         yield from self._store()

@@ -9,6 +9,7 @@ from epochmq.broker.delay.timer_service import TimerService
 from epochmq.broker.pop.pop_windows import QueueKey
 from epochmq.model.names import TIMER_TOPIC
 from epochmq.observe.families import COUNTER, GAUGE, HISTOGRAM, Family, Row
+from epochmq.observe.store_times import ColdRead, store_times
 
 SNAPSHOT_S = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 """Bounds of the snapshot of the timer wheel (s): RocketMQ's."""
@@ -17,14 +18,16 @@ POPPED_STEP = 100
 _REVIVE_LABELS = ("consumer_group", "topic", "revive_message_type")
 
 
-def timer_families(node: BrokerContext) -> Iterator[Family | None]:
-    """Yield the metrics of timed messages; None where a computation can be interrupted."""
+def timer_families(node: BrokerContext) -> Iterator[Family | ColdRead | None]:
+    """Yield the metrics of timed messages; None and cold reads as `BrokerMetrics.families`."""
     timer = node.timer
     if timer is None:
         return
     driver, wall = timer.driver, node.clock.wall_ms()
     lag, counts = driver.behind(), driver.counts
-    waits_since = node.store.store_time(TIMER_TOPIC, 0, driver.core.cursor) if lag else wall
+    waits_since = wall
+    if lag:
+        (waits_since,) = yield from store_times(node.store, TIMER_TOPIC, 0, (driver.core.cursor,))
     late = 0
     if driver.delivers:
         for part in driver.files.counts_between(driver.core.read_ms, wall):
@@ -111,8 +114,8 @@ def popped_messages(
     return found
 
 
-def pop_families(node: BrokerContext) -> Iterator[Family]:
-    """Yield the metrics of POP."""
+def pop_families(node: BrokerContext) -> Iterator[Family | ColdRead]:
+    """Yield the metrics of POP, and cold reads as `BrokerMetrics.families`."""
     driver, figures = node.pop.driver, node.pop.statistics()
     counts = driver.counts
     for name, help_text, value in (
@@ -145,7 +148,9 @@ def pop_families(node: BrokerContext) -> Iterator[Family]:
     latency: list[Row] = []
     for queue_id in list(driver.queues):
         count, first = driver.behind(queue_id)
-        stored = node.store.store_time(driver.topic, queue_id, first) if count else 0
+        stored = 0
+        if count:
+            (stored,) = yield from store_times(node.store, driver.topic, queue_id, (first,))
         behind.append(((str(queue_id),), count))
         latency.append(((str(queue_id),), max(0, wall - stored) if stored > 0 else 0))
     for name, help_text, rows in (

@@ -18,6 +18,7 @@ from epochmq.model.group import SubscriptionData, build
 from epochmq.model.names import DLQ, is_retry_topic, is_system_group, is_system_topic
 from epochmq.observe.delayed_metrics import NOTHING_POPPED, PoppedMessages
 from epochmq.observe.families import GAUGE, Family, Row, bool_label
+from epochmq.observe.store_times import ColdRead, store_times
 
 LABELS = ("consumer_group", "topic", "is_retry", "is_system")
 SCAN_STEP = 1_000
@@ -57,8 +58,12 @@ class LagMeter:
         """By the values of `LABELS`. The retry topics of both kinds of POP have one entry."""
         self._units_left = SCAN_UNITS_MAX
 
-    def measure(self, topic: str, group: str) -> Iterator[None]:
-        """Add the lag of a group in a topic; yields where it can be interrupted."""
+    def measure(self, topic: str, group: str) -> Iterator[ColdRead | None]:
+        """Add the lag of a group in a topic.
+
+        Yields None where it can be interrupted, and calls for another thread, which are executed
+        before it continues.
+        """
         node = self._node
         config = node.topics.get(topic)
         if config is None or topic.startswith(DLQ):
@@ -85,11 +90,15 @@ class LagMeter:
             else:
                 lag.inflight += yield from self._count(queue, committed, pulled, codes)
             lag.ready += yield from self._count(queue, pulled, end, codes)
-            unread_at = self._stored_at(queue, first, end)
-            unpulled_at = self._stored_at(queue, pulled, end)
+            unread_at, unpulled_at = yield from store_times(
+                node.store,
+                topic,
+                queue_id,
+                [offset if offset < end else NONE for offset in (first, pulled)],
+            )
             lag.unread_age = max(lag.unread_age, wall - (unread_at or wall))
             lag.unpulled_age = max(lag.unpulled_age, wall - (unpulled_at or wall))
-        yield
+        yield None
 
     def families(self) -> Iterator[Family]:
         """Yield the metrics of what was measured."""
@@ -174,9 +183,3 @@ class LagMeter:
             yield
         self._units_left -= examined
         return matching * (end - first) // examined if examined else max(end - first, 0)
-
-    def _stored_at(self, queue: QueueKey, offset: int, end: int) -> int:
-        """Return when message `offset` was stored (wall ms); 0 if there is none."""
-        if offset >= end:
-            return 0
-        return max(0, self._node.store.store_time(queue.topic, queue.queue_id, offset))

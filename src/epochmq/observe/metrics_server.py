@@ -13,6 +13,7 @@ from epochmq.base.errors import EnvironmentFault, UsageError
 from epochmq.native.memory import NativeMemory
 from epochmq.observe.families import CONTENT_TYPE_LATEST, Family, write_families
 from epochmq.observe.process_metrics import process_families
+from epochmq.observe.store_times import ColdRead
 from epochmq.runtime.health_server import Checks, HealthServer, Page
 from epochmq.runtime.metrics_options import MetricsOptions, is_enabled, parse_labels
 
@@ -32,8 +33,8 @@ class Metrics(Protocol):
         """Return the labels of every sample."""
         ...
 
-    def families(self) -> Iterator[Family | None]:
-        """Yield all metrics; None where a long computation can be interrupted."""
+    def families(self) -> Iterator[Family | ColdRead | None]:
+        """Yield all metrics, None where a long computation can be interrupted, and cold reads."""
         ...
 
 
@@ -68,10 +69,12 @@ class Scrapes:
         families: list[Family] = []
         turn = _Turn()
         for family in self._metrics.families():
-            if family is not None:
+            if isinstance(family, Family):
                 if family.common is not None:
                     family = replace(family, common={**self._labels, **family.common})
                 families.append(family)
+            elif family is not None:
+                await asyncio.to_thread(family)
             await turn.rest()
         families += process_families()
         text = _Text()

@@ -33,7 +33,7 @@ def inner_count(sys_flag: int, properties: bytes) -> int:
     return min(max(int(value), 1), INNER_MESSAGES_MAX)
 
 
-class _Run(ConsumeQueue):
+class BatchRun(ConsumeQueue):
     """The units of a batch queue by their position in its files."""
 
     __slots__ = ()
@@ -49,7 +49,7 @@ class BatchQueue(ConsumeQueue):
 
     def __init__(self, topic: str, queue_id: int, files: QueueFiles, file_bytes: int) -> None:
         super().__init__(topic, queue_id, files, file_bytes, BATCH_PLACE)
-        self.run = _Run(topic, queue_id, files, file_bytes, BATCH_PLACE)
+        self.run = BatchRun(topic, queue_id, files, file_bytes, BATCH_PLACE)
 
     @property
     def is_unused(self) -> bool:

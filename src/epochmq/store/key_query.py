@@ -3,9 +3,12 @@
 `KeySearch` finds the newest records with a key. `KeyPlaceSearch` finds the queue offsets of all of
 them, or says that it cannot. Both work in steps, because a chain of the index may have millions of
 items.
+
+Within `LogMemory.only` a step may raise `NotInMemory`. The search continues with the next step.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol, TypeVar
@@ -23,6 +26,8 @@ _AT_ONCE = 1 << 20
 _NEVER_MS = -(1 << 70)
 _ALWAYS_MS = 1 << 70
 """Times that no field of a file reaches, whatever is wrong with it."""
+_AT_A_TIME = 50
+"""Items of the index whose records are read from the device together."""
 _ITEMS_PER_RECORD = 10
 """How many items of a step it costs to read a record."""
 
@@ -38,6 +43,27 @@ class SteppedSearch(Protocol[T_co]):
 
     @property
     def result(self) -> T_co: ...
+
+
+class _Proposals:
+    """The next items of an index chain; their records are brought into memory together."""
+
+    def __init__(self, walk: Iterator[int], reader: Reader) -> None:
+        self._walk = walk
+        self._reader = reader
+        self.items: deque[int] = deque()
+        """Items that are not examined yet, as `Index.walk` yields them."""
+
+    def has_next(self, most: int = _AT_A_TIME) -> bool:
+        """Return whether there is an item; if none is left, up to `most` are read from the index.
+
+        Raises `NotInMemory`; the items are kept.
+        """
+        if not self.items:
+            self.items.extend(islice(self._walk, min(most, _AT_A_TIME)))
+            start, readable = self._reader.span
+            self._reader.memory.need_all(at for at in self.items if start <= at < readable)
+        return bool(self.items)
 
 
 class KeySearch:
@@ -64,25 +90,29 @@ class KeySearch:
         self._max_count = max_count
         self._walls = begin_wall, end_wall
         self._proposals = max(max_count, min(max_count * 4, _PROPOSED_MAX))
-        self._walk = index.walk(topic, key, begin_wall, end_wall)
+        self._next = _Proposals(index.walk(topic, key, begin_wall, end_wall), reader)
         self._seen: set[int] = set()
         self._found: list[int] = []
 
     def step(self, items: int) -> bool:
         """Examine `items` items of the index; return whether the search is over."""
-        for offset in islice(self._walk, items):
-            if offset >= 0 and self._looked_at(offset):
+        proposals = self._next
+        while items > 0:
+            if not proposals.has_next(items):
                 return True
+            if proposals.items[0] >= 0 and self._looked_at(proposals.items[0]):
+                return True
+            proposals.items.popleft()
             items -= 1
-        return items > 0
+        return False
 
     def _looked_at(self, offset: int) -> bool:
         """Note the record at `offset` if it matches; return whether the search is over."""
-        self._proposals -= 1
         if offset not in self._seen:
-            self._seen.add(offset)
             if self._record_at(offset) is not None:
                 self._found.append(offset)
+            self._seen.add(offset)
+        self._proposals -= 1
         return self._proposals <= 0 or len(self._found) >= self._max_count
 
     def _record_at(self, offset: int) -> memoryview | None:
@@ -135,24 +165,26 @@ class KeyPlaceSearch:
         self._topic = topic.encode()
         self._key = key
         self._hash = index.hash_of(topic, key)
-        self._walk = index.walk(topic, key, _NEVER_MS, _ALWAYS_MS)
+        self._next = _Proposals(index.walk(topic, key, _NEVER_MS, _ALWAYS_MS), reader)
         self._left = limits.KEY_PLACES_MAX
         self._last = -1
         self.result = KeyPlaces(not index.has_holes, index.complete_from)
 
     def step(self, items: int) -> bool:
         """Examine about `items` items of the index; return whether the search is over."""
+        proposals = self._next
         while items > 0 and self.result.complete:
-            offset = next(self._walk, None)
-            if offset is None:
+            if not proposals.has_next():
                 return True
+            offset = proposals.items[0]
             items -= 1
             if offset == BROKEN_CHAIN:
                 self.result.complete = False
             elif offset >= 0 and offset != self._last:
-                self._last = offset
                 items -= _ITEMS_PER_RECORD
                 self.result.complete = self._note(offset)
+                self._last = offset
+            proposals.items.popleft()
         return not self.result.complete
 
     def _note(self, offset: int) -> bool:

@@ -4,7 +4,8 @@ The event loop must not wait for the device. Before it touches records that may 
 memory, it asks here, and lets a thread read what is missing (ADR 0101).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from epochmq.store.draft import PRE_BLANK_SIZE
 from epochmq.store.pointers import Pointers
@@ -19,12 +20,25 @@ COLD_PARTS_MAX = 256
 """Parts of the log that are examined at a time, about 5 us each; the others count as in memory."""
 SPAN_BYTES_MAX = 8 * 1024 * 1024
 """Up to so many bytes between the first and the last record, one question is asked for all."""
+RECORD_BYTES_EXPECTED = 4096
+"""So many bytes are read for a record whose size is not known yet."""
 
 _FAR = 1 << 62
 
 Prefetch = Callable[[], None]
 """A call for another thread, which reads records from the device. It reports no failure: the reader
 of the records finds it by the usual checks."""
+
+Lacks = Callable[[int, int], bool]
+"""Returns whether a read must not touch the bytes at a log offset, of a size; or raises."""
+
+
+class NotInMemory(Exception):
+    """A read within `LogMemory.only` needs bytes that are not in memory; `prefetch` reads them."""
+
+    def __init__(self, prefetch: Prefetch) -> None:
+        super().__init__("bytes of the log are not in memory")
+        self.prefetch = prefetch
 
 
 class LogMemory:
@@ -39,6 +53,69 @@ class LogMemory:
         self._log = files.log
         self._pointers = pointers
         self._check = check
+        self._is_only = False
+        self._lacking: list[tuple[int, int]] = []
+        self._here = (0, 0)
+        """Log offsets [start, stop) that were in memory at the last question."""
+
+    @contextmanager
+    def only(self) -> Iterator[None]:
+        """Within this context no read of messages waits for the device.
+
+        Such a read raises `NotInMemory`, possibly at the end of the context. The caller discards
+        all results, brings the bytes into memory, and reads from the beginning.
+        """
+        self._is_only = True
+        self._here = (0, 0)
+        try:
+            yield
+        finally:
+            self._is_only = False
+            lacking, self._lacking = self._lacking, []
+        if lacking:  # even if all is in memory now, a read has returned without it
+            raise NotInMemory(self.missing_records(sorted(lacking), ahead=0) or _nothing)
+
+    @property
+    def is_only(self) -> bool:
+        """Whether reads must not wait for the device now."""
+        return self._is_only
+
+    def lacks(self, offset: int, size: int) -> bool:
+        """Return whether a read must not touch these bytes; then the end of `only` raises.
+
+        So many independent reads wait for the device together.
+        """
+        if self._missing(offset, size) is None:
+            return False
+        self._lacking.append((offset, size))
+        return True
+
+    def need(self, offset: int, size: int) -> bool:
+        """Raise `NotInMemory` if a read must not touch these bytes; return False."""
+        missing = self._missing(offset, size)
+        if missing is not None:
+            raise NotInMemory(missing)
+        return False
+
+    def need_all(self, offsets: Iterable[int]) -> None:
+        """Raise `NotInMemory` if a read must not touch the records at these log offsets.
+
+        The call of the exception reads all of them.
+        """
+        if self._is_only:
+            places = [(offset, RECORD_BYTES_EXPECTED) for offset in sorted(offsets)]
+            missing = self.missing_records(places, ahead=0)
+            if missing is not None:
+                raise NotInMemory(missing)
+
+    def _missing(self, offset: int, size: int) -> Prefetch | None:
+        """Return a call that brings bytes into memory which a read must not touch, else None."""
+        start, stop = self._here
+        if not self._is_only or (start <= offset and offset + size <= stop):
+            return None
+        if not self.may_lack(offset) or self.is_here(offset, size):
+            return None
+        return self.missing_records([(offset, size)], ahead=0)
 
     def may_lack(self, offset: int) -> bool:
         """Return whether the record at log offset `offset` may have left the memory."""
@@ -55,7 +132,10 @@ class LogMemory:
         start, stop = offset - segment.start, offset - segment.start + size
         if offset < self._check.fresh:
             start, stop = _whole_blocks(start, stop)
-        return segment.file.is_in_memory(start, stop - start)
+        if not segment.file.is_in_memory(start, stop - start):
+            return False
+        self._here = segment.start + start, min(segment.start + stop, segment.end)
+        return True
 
     def missing_records(
         self, places: Iterable[tuple[int, int]], room: int = _FAR, ahead: int = COLD_AHEAD_BYTES
@@ -126,3 +206,7 @@ class LogMemory:
 
 def _whole_blocks(start: int, stop: int) -> tuple[int, int]:
     return start - start % BLOCK_BYTES, stop + -stop % BLOCK_BYTES
+
+
+def _nothing() -> None:
+    """Read nothing: what was missing is in memory by now."""

@@ -7,14 +7,14 @@ from itertools import islice
 
 import msgspec
 
-from epochmq.model.record import MAGIC_V1, MAGIC_V2, check, store_time_at
+from epochmq.model.record import HEAD_BYTES_MAX, MAGIC_V1, MAGIC_V2, check, store_time_at
 from epochmq.store.adjacent_records import AdjacentRecords
-from epochmq.store.batch_queue import BatchQueue
+from epochmq.store.batch_queue import BatchQueue, BatchRun
 from epochmq.store.batch_read import read_batches
 from epochmq.store.consume_queue import ConsumeQueue
 from epochmq.store.damaged_ranges import DamagedRange
 from epochmq.store.draft import BATCH_UNIT, FRONT, PRE_BLANK_SIZE, UNIT
-from epochmq.store.log_memory import LogMemory, Prefetch
+from epochmq.store.log_memory import Lacks, LogMemory, NotInMemory, Prefetch
 from epochmq.store.pointers import Pointers
 from epochmq.store.read_check import ReadCheck
 from epochmq.store.store_files import StoreFiles
@@ -105,6 +105,8 @@ class Reader:
 
     def _bounds(self, queue: ConsumeQueue) -> tuple[int, int]:
         if queue.floor != self._pointers.start:
+            if isinstance(queue, BatchQueue):
+                self._need_records(queue.run, queue.run.min, 1)
             self._check.set_floor(queue, self._pointers.start)
         low, high = queue.min, queue.visible
         return (low if low < high else high), high
@@ -128,21 +130,24 @@ class Reader:
         offset `stop` is read, except the one at `offset`.
 
         With `from_memory` the read does not wait for the device: its status is COLD if records are
-        not in memory (see `LogMemory`).
+        not in memory (see `LogMemory`). Within `LogMemory.only` it raises `NotInMemory` instead.
         """
+        must_raise = self.memory.is_only and not from_memory
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return self._miss(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         low, high = self._bounds(queue)
         if low <= offset < high:
             span = (offset, high if stop >= high else max(stop, offset + 1))
-            if from_memory and (
+            if (from_memory or must_raise) and (
                 offset < queue.trusted
                 or self._pointers.readable - self._pointers.start > self.memory.window_bytes
                 or isinstance(queue, BatchQueue)
             ):
                 missing = self._missing(queue, span, max_count, max_bytes, accept, verify)
                 if missing is not None:
+                    if must_raise:
+                        raise NotInMemory(missing)
                     self.missed += 1
                     return ReadResult(GetStatus.COLD, [], 0, offset, low, high, 0, "", missing)
             if isinstance(queue, BatchQueue):
@@ -218,6 +223,9 @@ class Reader:
             run, shape = queue.run, BATCH_UNIT
             first = queue.position(first)
             stop = run.next
+            if first < run.trusted:  # a unit is compared with the units beside it
+                first = max(first - 1, run.min)
+                max_count += 2
         is_filtered = accept is not None or verify is not None
         count = max(SCAN_UNITS_MIN, max_count) if is_filtered else max_count
         units = run.units(first, min(count, stop - first), is_reader=True)
@@ -406,6 +414,7 @@ class Reader:
         pointers = self._pointers
         if offset < pointers.start or offset + FRONT.size > pointers.readable:
             return None
+        self.memory.need(offset, FRONT.size)
         if self._check.fault_in(offset, FRONT.size) is not None:
             return None
         front = self._log.slice(offset, FRONT.size)
@@ -416,6 +425,7 @@ class Reader:
             return None
         if (size is not None and size != found) or offset + found > pointers.readable:
             return None
+        self.memory.need(offset, found)
         if self._check.fault_in(offset, found) is not None:
             return None
         record = self._log.slice(offset, found)
@@ -431,34 +441,72 @@ class Reader:
             first, before = max(run.min, found - 1), damage.units_rebuilt
             if first >= run.trusted:
                 return found
+            self._need_records(run, first, 2)
             self._check.units(queue, first, run.units(first, 2), _FAR)
             if damage.units_rebuilt == before:
                 return found
 
-    def _unit(self, queue: ConsumeQueue, queue_offset: int) -> tuple[int, int, int] | None:
-        """Return the unit of one message; None if the unit or its record is damaged or missing."""
+    def _unit(
+        self, queue: ConsumeQueue, queue_offset: int, lacks: Lacks | None = None
+    ) -> tuple[int, int, int] | None:
+        """Return the unit of one message; None if the unit or its record is damaged or missing.
+
+        Within `LogMemory.only`, `lacks` is asked about the record if the unit is checked by it.
+        """
+        memory = self.memory
         if isinstance(queue, BatchQueue):
             first = self._position(queue, queue_offset)
+            self._need_records(queue.run, first, 1)
             units, _ = self._check.units(queue, first, queue.run.units(first, 1), 1)
             return queue.shape.unpack(units) if units else None
-        units, _ = self._units(queue, queue_offset, 1, 1)
+        units = queue.units(queue_offset, 1, is_reader=True)
+        is_checked = queue_offset >= queue.trusted
+        if memory.is_only and units and not is_checked:
+            start, size, _ = UNIT.unpack(units)
+            if 0 < size != PRE_BLANK_SIZE and (lacks or memory.need)(start, size):
+                return None
+        if not is_checked or self._check.damage.ranges:
+            units, _ = self._check.units(queue, queue_offset, units, 1)
         return UNIT.unpack(units) if units else None
 
-    def store_time_of(self, queue: ConsumeQueue, queue_offset: int) -> int:
-        """Return the store time (ms) of a queue's message; -1 if it is missing."""
-        unit = self._unit(queue, queue_offset)
+    def _need_records(self, run: ConsumeQueue, first: int, count: int) -> None:
+        """Within `LogMemory.only`, raise `NotInMemory` if units are checked by missing records."""
+        if self.memory.is_only and first < run.trusted:
+            if isinstance(run, BatchRun):  # a unit is compared with the units beside it
+                first, count = max(first - 1, run.min), count + 2
+            for start, size, _ in run.shape.iter_unpack(run.units(first, count)):
+                if size > 0:
+                    self.memory.need(start, size)
+
+    def store_time_of(
+        self, queue: ConsumeQueue, queue_offset: int, lacks: Lacks | None = None
+    ) -> int:
+        """Return the store time (ms) of a queue's message; -1 if it is missing.
+
+        Within `LogMemory.only`, the result is also -1 if `lacks` returns True for the record.
+        """
+        unit = self._unit(queue, queue_offset, lacks)
         if unit is None or unit[1] == PRE_BLANK_SIZE:
+            return -1
+        if self.memory.is_only and (lacks or self.memory.need)(
+            unit[0], min(unit[1], HEAD_BYTES_MAX)
+        ):
             return -1
         record = self._log.slice(unit[0], unit[1])
         return -1 if record is None else store_time_at(record, 0)
 
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """Return the store time (ms) of message `queue_offset`; -1 if readers may not see it."""
+        """Return the store time (ms) of message `queue_offset`; -1 if readers may not see it.
+
+        Within `LogMemory.only` the result is also -1 if the record is not in memory.
+        """
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return -1
         low, high = self._bounds(queue)
-        return self.store_time_of(queue, queue_offset) if low <= queue_offset < high else -1
+        if not low <= queue_offset < high:
+            return -1
+        return self.store_time_of(queue, queue_offset, self.memory.lacks)
 
     def offset_by_time(self, topic: str, queue_id: int, wall_ms: int, upper: bool = False) -> int:
         """Return the first message stored at or after `wall_ms`, else the queue's end.
@@ -473,7 +521,7 @@ class Reader:
         low = first
         target = wall_ms + 1 if upper else wall_ms
         while low < high:
-            middle = (low + high) // 2
+            middle = _middle(low, high)
             if self.store_time_of(queue, middle) < target:
                 low = middle + 1
             else:
@@ -489,7 +537,7 @@ class Reader:
             return 0
         low, high = self._bounds(queue)
         while low < high:
-            middle = (low + high) // 2
+            middle = _middle(low, high)
             unit = self._unit(queue, middle)
             if unit is not None and unit[0] < log_offset:
                 low = middle + 1
@@ -514,3 +562,13 @@ class Reader:
         pointers = self._pointers
         record = self.message_at(pointers.start)
         return -1 if record is None else store_time_at(record, 0)
+
+
+def _middle(low: int, high: int) -> int:
+    """Return the number in `[low, high)` that has the most zeros at its end, in binary.
+
+    A binary search that begins again after messages were added, because it had to wait for the
+    device, examines the same messages again, which are in memory now.
+    """
+    zeros = (low ^ (high - 1)).bit_length() - 1
+    return (high - 1) >> zeros << zeros if zeros >= 0 else low

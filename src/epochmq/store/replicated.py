@@ -19,6 +19,7 @@ from epochmq.store.flush import Flusher
 from epochmq.store.follow import DamagedStream, Follower
 from epochmq.store.gate import Gate
 from epochmq.store.log_end import CutTail
+from epochmq.store.log_memory import LogMemory
 from epochmq.store.pointers import Pointers
 from epochmq.store.read_check import ReadCheck
 from epochmq.store.recovery import Recovered
@@ -38,8 +39,11 @@ class BelowConfirmed(StoreDamaged):
 class RawLogReader:
     """Reads raw bytes of the log for replicas that copy it."""
 
-    def __init__(self, files: StoreFiles, pointers: Pointers, read_check: ReadCheck) -> None:
+    def __init__(
+        self, files: StoreFiles, pointers: Pointers, read_check: ReadCheck, memory: LogMemory
+    ) -> None:
         self._log = files.log
+        self._memory = memory
         self._pointers = pointers
         self._check = read_check
 
@@ -52,7 +56,9 @@ class RawLogReader:
         if found is None:
             return memoryview(b"")
         file, at, room = found
-        size = self._sound_bytes(offset, min(size, room))
+        size = min(size, room)
+        self._memory.need(offset, size)
+        size = self._sound_bytes(offset, size)
         return file.view()[at : at + size] if size else memoryview(b"")
 
     def unchecked(self, offset: int, size: int) -> bytes:
@@ -64,7 +70,9 @@ class RawLogReader:
         if found is None:
             return b""
         file, at, room = found
-        return file.read(at, min(size, room))
+        size = min(size, room)
+        self._memory.need(offset, size)
+        return file.read(at, size)
 
     def file_of(self, offset: int) -> tuple[File, int, int] | None:
         """Return (file, position in it, bytes that may be sent from there) for `os.sendfile`.

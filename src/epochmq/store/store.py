@@ -126,7 +126,7 @@ class Store:
             files, self.pointers, self._reader, store_host, self._appender.is_plain_topic
         )
         # Replication
-        self._raw_reader = RawLogReader(files, self.pointers, self._check)
+        self._raw_reader = RawLogReader(files, self.pointers, self._check, self._reader.memory)
         self._truncation = Truncation(
             files,
             self.pointers,
@@ -168,6 +168,7 @@ class Store:
         self.tags_codes = reader.tags_codes
         self.missing_messages = reader.missing_messages
         self.missing_records = reader.memory.missing_records
+        self.reading_memory_only = reader.memory.only
         self.remake = native.remake
         self.waits = native.waits
         self.topics = queues.names

@@ -245,7 +245,7 @@ class BrokerContext:
         )
         self.transactions = TransactionService(self)
         self.pop = self._own_pop(options)
-        self.searches = KeySearches(self.ports.soon)
+        self.searches = KeySearches(self.ports.soon, self.cold_reads, store.reading_memory_only)
         """Running queries by key."""
         self._other_masters: OtherMasters | None = None
         self.arrivals: Listeners[[Arrivals]] = Listeners()

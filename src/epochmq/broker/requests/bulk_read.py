@@ -6,7 +6,7 @@ topic are checked by `pull_gate`. No record beyond the readable end is returned 
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 from epochmq.base import limits
@@ -25,7 +25,7 @@ from epochmq.native import library
 from epochmq.native.library import Bare
 from epochmq.store.read import Accept, GetStatus, ReadResult, Verify
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import HELD, Command, Held, Reply
+from epochmq.wire.command import Command, Reply
 from epochmq.wire.header import decode_header
 from epochmq.wire.headers.pull_headers import BulkReadHeader, BulkReadResponseHeader
 from epochmq.wire.session import Session
@@ -54,20 +54,12 @@ class BulkFilter(NamedTuple):
 EVERYTHING = BulkFilter()
 
 
-def handle_bulk_read(
-    node: BrokerContext, command: Command, session: Session, now: int
-) -> Reply | Held:
+def handle_bulk_read(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
     """Answer the records from `offset` on (BULK_READ 34003); raises `Refused`.
 
     The code is 0, without records when the filter matched none, 19 when there is no record yet, 21
-    when the offset is outside the queue. `HELD` if the records must be read from the device first.
+    when the offset is outside the queue.
     """
-    return _read(node, command, session, from_memory=True)
-
-
-def _read(
-    node: BrokerContext, command: Command, session: Session, *, from_memory: bool
-) -> Reply | Held:
     header = decode_header(BulkReadHeader, command.ext)
     check_broker(node)
     topic = readable_topic(node, header.topic)
@@ -79,10 +71,7 @@ def _read(
         )
     size = _wanted_bytes(header.maxBytes)
     check_unsent(session, size)
-    found = gather(node, header, size, filter_of(header.tags), from_memory=from_memory)
-    if found.prefetch is not None:
-        node.cold_reads.run(found.prefetch, partial(_read_again, node, command, session))
-        return HELD
+    found = gather(node, header, size, filter_of(header.tags))
     _count(node, header.topic, header.queueId, found)
     answer = BulkReadResponseHeader(
         found.next_offset,
@@ -99,18 +88,6 @@ def _read(
         body = bare.of(found.chunks)
     remark = found.reason or found.status.name
     return Reply(_code(found, header.offset), remark, answer, body)
-
-
-def _read_again(node: BrokerContext, command: Command, session: Session) -> None:
-    """Answer a request whose records were brought into memory."""
-    if session.closed:
-        return
-    try:
-        reply = _read(node, command, session, from_memory=False)
-    except Refused as error:
-        reply = Reply(error.code, error.remark)
-    if isinstance(reply, Reply):
-        session.answer(command, reply)
 
 
 @cache
@@ -150,13 +127,10 @@ def gather(
     header: BulkReadHeader,
     size: int,
     wanted: BulkFilter,
-    *,
-    from_memory: bool = False,
 ) -> ReadResult:
     """Read records of up to `size` bytes in total, at least one if there is one.
 
-    With `from_memory` the status is COLD if the first ones are not in memory. The answer ends
-    before later ones that are not.
+    The answer ends before records that are not in memory, except the first ones.
     """
     stop = UNLIMITED if header.endOffset is None else header.endOffset
     at, last = header.offset, header.offset + limits.BULK_READ_RECORDS_MAX
@@ -170,7 +144,7 @@ def gather(
             room,
             *wanted,
             stop=stop,
-            from_memory=(from_memory or offset > at) and node.cold_reads.has_room,
+            from_memory=offset > at and node.cold_reads.has_room,
         )
 
     if at >= stop:
@@ -181,8 +155,6 @@ def gather(
 def _joined(read: Callable[[int, int], ReadResult], at: int, last: int, size: int) -> ReadResult:
     """Join as many reads as needed into one result."""
     found = more = read(at, size)
-    if found.prefetch is not None:
-        return found
     chunks, count, total = list(found.chunks), found.count, found.size
     while total < size and more.next_offset < min(last, more.max_offset):
         if more.status is not GetStatus.FOUND and more.status not in _PASSED:

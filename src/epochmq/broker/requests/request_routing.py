@@ -7,7 +7,7 @@ RocketMQ that EpochMQ does not have.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import partial
 
@@ -15,6 +15,7 @@ from epochmq.auth.access_control import NOBODY, AccessRefused
 from epochmq.auth.audit_log import AuditLog
 from epochmq.base.errors import HeaderError, OurBug, Refused
 from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.requests.cold_requests import from_memory
 from epochmq.broker.requests.common import NodeHandler
 from epochmq.broker.requests.permissions import PERMISSIONS
 from epochmq.broker.requests.request_table import REQUEST_TABLE
@@ -61,13 +62,33 @@ class Needs(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """The rules for one request code; `fast_port` says whether the VIP port serves it too."""
+    """The rules for one request code.
+
+    Attributes:
+        access: what kind of request it is.
+        body_bytes_max: limit of its body.
+        fast_port: whether the VIP port serves it too.
+        needs: what the broker's role must allow.
+        reads_messages: whether it only reads, and waits for messages that are not in memory.
+    """
 
     access: Access
     body_bytes_max: int
     fast_port: bool = True
     needs: Needs = Needs.NOTHING
+    reads_messages: bool = False
 
+
+READS_MESSAGES = frozenset({
+    Code.VIEW_MESSAGE_BY_ID, Code.SEARCH_OFFSET_BY_TIMESTAMP, Code.GET_EARLIEST_MSG_STORETIME,
+    Code.QUERY_CONSUME_QUEUE, Code.EPOCH_OFFSETS, Code.LOG_READ, Code.PEEK_MESSAGE,
+    Code.GET_TOPIC_STATS_INFO, Code.GET_CONSUME_STATS, Code.GET_BROKER_CONSUME_STATS,
+    Code.QUERY_CONSUME_TIME_SPAN, Code.GET_BROKER_RUNTIME_INFO, Code.BULK_READ,
+})  # fmt: skip
+"""Requests that only read, messages among them: see `cold_requests`.
+
+Pulls, pops and searches by key wait for the device in their own way.
+"""
 
 KIB, MIB = 1024, 1024 * 1024
 _FRAME = 16 * MIB
@@ -80,7 +101,9 @@ def _rows(
     fast_port: bool = True,
     needs: Needs = Needs.NOTHING,
 ) -> dict[Code, RequestRow]:
-    return dict.fromkeys(codes, RequestRow(access, size, fast_port, needs))
+    row = RequestRow(access, size, fast_port, needs)
+    reading = replace(row, reads_messages=True)
+    return {code: reading if code in READS_MESSAGES else row for code in codes}
 
 
 ROWS: dict[Code, RequestRow] = {
@@ -335,13 +358,13 @@ def _guarded(node: BrokerContext, code: Code, handler: Handler, audit: AuditLog)
                 audit.refused(code.name, session.peer, error, now)
                 raise
         if not is_change:
-            return checked(command, session, now)
+            return execute(command, session, now)
         return audit.run(
             code.name,
             session.peer,
             user,
             lambda: resources(command),
-            lambda: checked(command, session, now),
+            lambda: execute(command, session, now),
         )
 
     def resources(command: Command) -> list[str]:
@@ -370,5 +393,7 @@ def _guarded(node: BrokerContext, code: Code, handler: Handler, audit: AuditLog)
     def checked(command: Command, session: Session, now: int) -> Reply | Held:
         check_role(node, row)
         return handler(command, session, now)
+
+    execute = from_memory(node, checked) if row.reads_messages else checked
 
     return handle
