@@ -48,7 +48,7 @@ class Reader:
         self.run = SendRun(native, HOST, SendTexts(b"\x02CLUSTER\x01c", b"", b"", 4000, 6000, True))
         self.run.add_topic("T", 4, 0)
         self.run.add_topic("U", 4, 0)
-        self.run.allow(7, ends=True)
+        self.run.allow(7, 1, ends=True)
         made = make_native_signatures(native, connection_signatures_only=only)
         assert made is not None
         self.signatures: NativeSignatures = made
@@ -62,7 +62,7 @@ class Reader:
         self.signatures.look_at(place, challenge, now)
         buffer = (ctypes.c_char * len(frame)).from_buffer_copy(frame)
         taken = self.run.stage_raw(
-            ctypes.addressof(buffer), len(frame), HOST, 1, self.signatures.address
+            ctypes.addressof(buffer), len(frame), HOST, self.signatures.address
         )
         if challenge is not None:
             self.signatures.note(challenge)

@@ -213,7 +213,7 @@ def take(native: library.Library, rng: Random, rounds: int) -> int:
     challenge = Challenge(bytes(32), 0, 0)
     taken = 0
     for number in range(rounds):
-        harness.allow(rng.randrange(8), ends=rng.random() < 0.7)
+        harness.allow(rng.randrange(8), 1000, ends=rng.random() < 0.7)
         data = b""
         for _ in range(rng.randrange(1, 4)):
             header, body = a_header(rng, rng.randrange(-9, 9)), rng.randbytes(rng.randrange(100))
@@ -225,7 +225,7 @@ def take(native: library.Library, rng: Random, rounds: int) -> int:
             if signatures is not None and number % 4 == 0:
                 signatures.look_at(b"here", challenge if number % 3 else None, 1000)
                 checks = signatures.address
-            harness.stage_raw(address, len(buffer), HOST, 1000, checks)
+            harness.stage_raw(address, len(buffer), HOST, checks)
         if number % 7 == 0:
             taken += harness.count
             assert harness.finish(rng.randrange(1 << 50), 1000, [(5, -1) for _ in harness.places()])

@@ -43,7 +43,7 @@ def opened() -> SendRun:
 
 def take(run: SendRun, data: bytes) -> int:
     buffer = bytearray(data)
-    return run.stage_raw(ctypes.addressof(ctypes.c_char.from_buffer(buffer)), len(buffer), BORN, 0)
+    return run.stage_raw(ctypes.addressof(ctypes.c_char.from_buffer(buffer)), len(buffer), BORN)
 
 
 def test_golden_record_unit_key_and_answer() -> None:

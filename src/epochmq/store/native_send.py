@@ -223,21 +223,24 @@ class SendRun:
 
     # A turn ----------------------------------------------------------------------------------
 
-    def allow(self, kinds: int, *, ends: bool) -> None:
+    def allow(self, kinds: int, wall: int, *, ends: bool) -> None:
         """Set which special messages are accepted now, and whether transaction ends are
         collected.
+
+        `wall`: the wall time in ms from which the relative delays of the next sends count.
         """
-        self._args.allowed = kinds | ends << _ENDS
+        args = self._args
+        args.allowed = kinds | ends << _ENDS
+        args.wall = wall
 
     def stage_raw(
-        self, address: int, size: int, born_host: bytes, wall: int, checks: int | None = None
+        self, address: int, size: int, born_host: bytes, checks: int | None = None
     ) -> int:
         """Stage the leading sends in `size` bytes at `address`; return how many bytes they used.
 
-        `wall`: the wall time in ms from which their relative delays count. `checks`: the address of
-        what checks their signatures (`auth/native_signatures.py`); None to check nothing.
+        `checks`: the address of what checks their signatures (`auth/native_signatures.py`); None to
+        check nothing.
         """
-        self._args.wall = wall
         taken: int = self._stage_sends(self._at, address, size, born_host, checks)
         return taken
 

@@ -197,6 +197,15 @@ class Session:
         # An answer to a pull may have dozens of chunks, all others have one or two.
         self.outbox_bytes += len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
 
+    def send_one(self, chunk: bytes) -> None:
+        """Queue one piece of bytes as `send` does; every answer to a send passes here."""
+        if self.closed:
+            return
+        if not self.outbox:
+            self._transport.wake()
+        self.outbox.append(chunk)
+        self.outbox_bytes += len(chunk)
+
     def pop_outbox(self) -> list[Buffer]:
         """Return the queued chunks for writing and clear the queue; empty while a
         `hold` is active.

@@ -217,7 +217,7 @@ def _answer_packed(
         if code == ResponseCode.SUCCESS and is_usual and len(ids) <= HOT_IDS_BYTES_MAX:
             stage.node.request_times.count(command.code, code, command.arrived_ms)
             key = uniq_key[:TRANSACTION_ID_LENGTH_MAX].encode() if uniq_key else None
-            session.send(answers.reply(command.opaque, ids, queue_id, queue_offset, key))
+            session.send_one(answers.reply(command.opaque, ids, queue_id, queue_offset, key))
         elif (failed := failure(code)) is not None:
             session.answer(command, failed)
         else:

@@ -100,7 +100,7 @@ class RunStage:
         """
         if not self.reads:
             self._allow()
-        return self._run.stage_raw(address, size, born_host, self._node.clock.wall_ms(), checks)
+        return self._run.stage_raw(address, size, born_host, checks)
 
     @property
     def has_ends(self) -> bool:
@@ -113,7 +113,7 @@ class RunStage:
         return self._run.count
 
     def _allow(self) -> None:
-        """Tell the native code, once a turn, which kinds of messages are accepted now.
+        """Tell the native code, once a turn, the time and which kinds of messages are accepted now.
 
         Python stages the other kinds, and refuses them with a reason.
         """
@@ -121,7 +121,7 @@ class RunStage:
         kinds = 1 << LEVELS | self._timed << TIMED
         if not (node.options.reject_transaction_message or node.transactions.full):
             kinds |= 1 << HALF
-        self._run.allow(kinds, ends=True)
+        self._run.allow(kinds, node.clock.wall_ms(), ends=True)
 
     def look_at(self, data: memoryview) -> None:
         """Use `data` as the receive buffer; all connections of a loop share one buffer."""
@@ -237,7 +237,7 @@ class RunStage:
             self._times.observe(now - answers.arrived_ms, answers.messages)
             for session, data in answers.by_read:
                 if data:  # else the read had only END_TRANSACTION requests
-                    session.send(data)
+                    session.send_one(data)
         else:
             _fail(answers, code)
 

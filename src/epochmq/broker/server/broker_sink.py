@@ -127,16 +127,16 @@ class BrokerSink:
         """
         if self._topics.touched or self._keeper.writing is not None:
             return 0
-        checks = None
-        if self._checks_access:
-            checks = self._signed.checks_for(session) if self._signed is not None else None
-            if checks is None:
-                return 0
         if not self._fresh:
             self._fresh = True
             self.stage.begin()
+        if not self._checks_access:
+            return self.stage.stage_raw(session, data, start, size)
+        checks = self._signed.checks_for(session) if self._signed is not None else None
+        if self._signed is None or checks is None:
+            return 0
         taken = self.stage.stage_raw(session, data, start, size, checks)
-        if taken and checks is not None and self._signed is not None:
+        if taken:
             self._signed.accepted(session)
         return taken
 
