@@ -377,9 +377,11 @@ class ConsumeQueue:
 
     def _from_files(self, queue_offset: int, count: int, is_reader: bool) -> bytes:
         read = self._files.read_ahead if is_reader else self._files.read
-        data = b""
         at = queue_offset * self.unit_bytes
         left = count * self.unit_bytes
+        if 0 < left <= self.file_bytes - at % self.file_bytes:  # the usual case: in one file
+            return read(self._path(at), at % self.file_bytes, left)
+        data = b""
         while left:
             step = min(left, self.file_bytes - at % self.file_bytes)
             part = read(self._path(at), at % self.file_bytes, step)

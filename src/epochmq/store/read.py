@@ -132,21 +132,20 @@ class Reader:
         With `from_memory` the read does not wait for the device: its status is COLD if records are
         not in memory (see `LogMemory`). Within `LogMemory.only` it raises `NotInMemory` instead.
         """
-        must_raise = self.memory.is_only and not from_memory
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return self._miss(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         low, high = self._bounds(queue)
         if low <= offset < high:
             span = (offset, high if stop >= high else max(stop, offset + 1))
-            if (from_memory or must_raise) and (
+            if (from_memory or self.memory.is_only) and (
                 offset < queue.trusted
                 or self._pointers.readable - self._pointers.start > self.memory.window_bytes
                 or isinstance(queue, BatchQueue)
             ):
                 missing = self._missing(queue, span, max_count, max_bytes, accept, verify)
                 if missing is not None:
-                    if must_raise:
+                    if not from_memory:
                         raise NotInMemory(missing)
                     self.missed += 1
                     return ReadResult(GetStatus.COLD, [], 0, offset, low, high, 0, "", missing)

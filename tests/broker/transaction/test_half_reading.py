@@ -1,6 +1,7 @@
 """What is known after a restart, from both queues."""
 
 import pytest
+from sim.kernel.disk import SimFile
 from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness
 from tests.broker.slow import Slow
@@ -62,3 +63,32 @@ def test_nothing_is_ended_before_all_of_the_log_is_shown(harness: BrokerHarness)
     tick(harness)
     assert client.ask(end(answer)).code == ResponseCode.SUCCESS
     assert bodies(harness) == [b"hello"]
+
+
+@pytest.mark.parametrize("leaves_again", [False, True])
+def test_old_half_messages_are_read_by_another_thread(
+    harness: BrokerHarness, leaves_again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [harness.client().ask(half(b"%d" % n, f"KEY{n}")) for n in range(3)]
+    harness.client().ask(end(answers[0], ROLLBACK))
+    tick(harness)
+    harness.store.sync()
+    again = BrokerHarness(disk=harness.disk.kill())
+    again.topic("T")
+    again.evict()
+    if leaves_again:
+        monkeypatch.setattr(SimFile, "is_in_memory", lambda *_: False)
+    service = again.node.transactions
+    client = again.client()
+    reads = 0
+    for _ in range(10):
+        tick(again)
+        if service.ready:
+            break
+        assert client.ask(end(answers[1])).code == ResponseCode.SYSTEM_BUSY
+        assert service.next_deadline(again.clock.now) == again.clock.now + HELD_LOOK_MS
+        reads += again.read_device()
+    assert service.ready
+    assert reads > 0
+    assert client.ask(end(answers[1])).code == ResponseCode.SUCCESS
+    assert bodies(again) == [b"1"]

@@ -23,7 +23,9 @@ from epochmq.broker.transaction.half_messages import (
 from epochmq.broker.transaction.open_transactions import Half, OpProgress, Terms, Transactions
 from epochmq.model import record
 from epochmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
+from epochmq.store.cold_reads import ColdReads
 from epochmq.store.draft import Draft
+from epochmq.store.log_memory import NotInMemory
 from epochmq.store.read import GetStatus, ReadResult
 from epochmq.store.store import Store
 from epochmq.wire.command import Reply
@@ -50,6 +52,7 @@ class TransactionBroker(Protocol):
     group_position: GroupPosition
     serving: Serving
     store_host: bytes
+    cold_reads: ColdReads
 
     @property
     def end_elsewhere(self) -> EndElsewhere: ...
@@ -200,6 +203,10 @@ class Reading:
         """Whether the last call left records unread."""
         self._log_end = 0
         """End of the log (log offset) when this term began."""
+        self.waits = False
+        """Whether another thread reads the next records from the device."""
+        self._must_go_on = False
+        """Whether the next step reads in the event loop what has left the memory again."""
 
     def begin(self, now: int) -> None:
         """Start at the saved progress, limited to the bounds of the queues."""
@@ -213,6 +220,25 @@ class Reading:
         core.begin(now, OpProgress(*places), max(end, 0))
         self.behind = True
         self._log_end = node.store.pointers.appended
+
+    def step_from_memory(self) -> None:
+        """As `step`; if the records are not in memory, let another thread read them first."""
+        node = self._context.node
+        if self.waits:
+            return
+        if self._must_go_on or not node.cold_reads.has_room:
+            self._must_go_on = False
+            self.step()
+            return
+        try:
+            with node.store.reading_memory_only():
+                self.step()
+        except NotInMemory as missing:
+            self.waits = self.behind = True
+            node.cold_reads.run(missing.prefetch, self._are_here)
+
+    def _are_here(self) -> None:
+        self.waits, self._must_go_on = False, True
 
     def step(self) -> None:
         """Read one piece of both queues, op messages first.

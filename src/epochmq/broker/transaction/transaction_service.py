@@ -25,7 +25,8 @@ from epochmq.store.native_send import StagedEnds
 from epochmq.wire.headers.fast_headers import AnyEnd
 
 HELD_LOOK_MS = 5
-"""Pause (ms) before END_TRANSACTION requests that wait for their half message are tried again."""
+"""Pause (ms) before END_TRANSACTION requests that wait for their half message are tried again, and
+before half messages that another thread reads from the device are looked for again."""
 
 
 class TransactionService:
@@ -98,7 +99,7 @@ class TransactionService:
         """Do all work that is due, in limited pieces; `now` is monotonic ms, `wall` wall ms."""
         if not self.serves(now):
             return
-        self._reading.step()
+        self._reading.step_from_memory()
         if not self._context.core.ready:
             return
         self._context.look_at_ended()
@@ -112,6 +113,8 @@ class TransactionService:
         """Return the monotonic time (ms) of the next tick that has work; None without work."""
         if self._time is None:
             return None
+        if self._reading.waits:
+            return now + HELD_LOOK_MS
         if self._reading.behind:
             return now
         held = now + HELD_LOOK_MS if self.ending.waits or not self.ready else None
