@@ -369,7 +369,7 @@ class ConsumeQueue:
         low = queue_offset - self.tail_start
         if low >= 0:
             return bytes(self.tail[low * self.unit_bytes : (low + count) * self.unit_bytes])
-        from_files = min(count, -low)
+        from_files = count if count < -low else -low
         data = self._from_files(queue_offset, from_files, is_reader)
         if len(data) == from_files * self.unit_bytes and count > from_files:
             data += bytes(self.tail[: (count - from_files) * self.unit_bytes])
@@ -379,8 +379,9 @@ class ConsumeQueue:
         read = self._files.read_ahead if is_reader else self._files.read
         at = queue_offset * self.unit_bytes
         left = count * self.unit_bytes
-        if 0 < left <= self.file_bytes - at % self.file_bytes:  # the usual case: in one file
-            return read(self._path(at), at % self.file_bytes, left)
+        place = at % self.file_bytes
+        if 0 < left <= self.file_bytes - place:  # the usual case: in one file
+            return read(self._path(at), place, left)
         data = b""
         while left:
             step = min(left, self.file_bytes - at % self.file_bytes)

@@ -71,14 +71,15 @@ class QueueFiles:
         number, low = divmod(offset, BLOCK_BYTES)
         if low + size > BLOCK_BYTES:
             return self.read(path, offset, size)
-        block = self._blocks.pop((path, number), None)
+        key = path, number
+        block = self._blocks.pop(key, None)
         if block is None:
             block = self.read(path, number * BLOCK_BYTES, BLOCK_BYTES)
             if not block:
                 return block  # there is no file yet; `get` may create it
             if len(self._blocks) >= BLOCKS_MAX:
                 del self._blocks[next(iter(self._blocks))]
-        self._blocks[path, number] = block
+        self._blocks[key] = block
         return block[low : low + size]
 
     def write(self, path: str, offset: int, data: Buffer, create_size: int | None = None) -> None:

@@ -180,6 +180,12 @@ class FrameReader:
             PeerError: a frame begins with an impossible prefix; the reader cannot be used any more.
         """
         view = memoryview(data)
+        if self._part is None and len(view) >= PREFIX_BYTES:  # the usual case: one whole JSON frame
+            length, header = _unpack_prefix(view)
+            if length + _LENGTH_BYTES == len(view) and 0 <= header <= self._header_max:
+                body = PREFIX_BYTES + header
+                if body <= len(view) <= _LENGTH_MAX:
+                    return [RawFrame(bytes(view[PREFIX_BYTES:body]), False, view[body:])]
         frames: list[RawFrame] = []
         start = self._finish_part(view, frames) if self._part is not None else 0
         if self._part is None:

@@ -148,6 +148,8 @@ class PullHandler:
             )
             if request.slow_broker and self._is_far_back(result):
                 request.suggested_broker = request.slow_broker
+            self._answer(request, ResponseCode.SUCCESS, result)
+            return
         elif result.prefetch is not None:
             node.cold_reads.run(
                 result.prefetch,
