@@ -232,7 +232,8 @@ def test_a_read_from_memory_only_does_not_touch_what_is_not_there(
     assert reads > 0
 
 
-def test_independent_reads_wait_together() -> None:
+def test_independent_reads_wait_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_memory, "COLD_PARTS_MAX", 1)  # a limit of other reads
     store, disk = cold_store()
     files = len(disk.evicted)
     times: list[int] = []

@@ -17,7 +17,7 @@ from epochmq.store.written_blocks import BLOCK_BYTES
 COLD_GAP_BYTES, COLD_AHEAD_BYTES = 64 * 1024, 1024 * 1024
 """Records with a smaller gap are brought into memory together; and what follows, up to this."""
 COLD_PARTS_MAX = 256
-"""Parts of the log that are examined at a time, about 5 us each; the others count as in memory."""
+"""Parts of the log that are examined at a time, about 5 us each."""
 SPAN_BYTES_MAX = 8 * 1024 * 1024
 """Up to so many bytes between the first and the last record, one question is asked for all."""
 RECORD_BYTES_EXPECTED = 4096
@@ -73,7 +73,9 @@ class LogMemory:
             self._is_only = False
             lacking, self._lacking = self._lacking, []
         if lacking:  # even if all is in memory now, a read has returned without it
-            raise NotInMemory(self.missing_records(sorted(lacking), ahead=0) or _nothing)
+            raise NotInMemory(
+                self.missing_records(sorted(lacking), ahead=0, parts_max=_FAR) or _nothing
+            )
 
     @property
     def is_only(self) -> bool:
@@ -138,7 +140,11 @@ class LogMemory:
         return True
 
     def missing_records(
-        self, places: Iterable[tuple[int, int]], room: int = _FAR, ahead: int = COLD_AHEAD_BYTES
+        self,
+        places: Iterable[tuple[int, int]],
+        room: int = _FAR,
+        ahead: int = COLD_AHEAD_BYTES,
+        parts_max: int | None = None,
     ) -> Prefetch | None:
         """Return a call that brings records into memory; None if they are there.
 
@@ -147,9 +153,11 @@ class LogMemory:
             room: the records after so many bytes are left out.
             ahead: so many bytes after the last missing record are read too, because the reader will
                 want them next.
+            parts_max: so many parts of the log are examined, by default `COLD_PARTS_MAX`; the
+                others count as in memory.
         """
         missing: dict[Segment, list[tuple[int, int]]] = {}
-        for segment, start, stop in self._parts(places, room):
+        for segment, start, stop in self._parts(places, room, parts_max or COLD_PARTS_MAX):
             if not segment.file.is_in_memory(start, stop - start):
                 missing.setdefault(segment, []).append((start, stop))
         if not missing:
@@ -166,7 +174,7 @@ class LogMemory:
         return prefetch
 
     def _parts(
-        self, places: Iterable[tuple[int, int]], room: int
+        self, places: Iterable[tuple[int, int]], room: int, parts_max: int
     ) -> list[tuple[Segment, int, int]]:
         """Return the parts of log files that hold the records: (file, first byte, end).
 
@@ -194,7 +202,7 @@ class LogMemory:
             if last is segment and low <= start <= high + COLD_GAP_BYTES:
                 if stop > high:
                     found[-1] = segment, low, stop
-            elif len(found) == COLD_PARTS_MAX:
+            elif len(found) == parts_max:
                 break
             else:
                 found.append((segment, start, stop))
