@@ -84,7 +84,7 @@ async def test_no_route(server: Knows, reply: Reply) -> None:
 
 
 async def test_a_whole_broker_shares_out_and_keeps_the_mode(tmp_path: Path) -> None:
-    names = NameServer(NamesrvOptions(listen_port=0))
+    names = NameServer(NamesrvOptions(listen_port=0, kv_config_path=str(tmp_path / "kv.json")))
     await names.start()
     namesrv = f"127.0.0.1:{names.port}"
     async with running(tmp_path, namesrvAddr=namesrv) as broker, Admin(namesrv) as admin:

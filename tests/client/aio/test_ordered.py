@@ -51,7 +51,7 @@ class Place:
 
 @pytest.fixture
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    names = NameServer(NamesrvOptions(listen_port=0))
+    names = NameServer(NamesrvOptions(listen_port=0, kv_config_path=str(tmp_path / "kv.json")))
     await names.start()
     namesrv = f"127.0.0.1:{names.port}"
     broker = Broker(options(tmp_path, namesrvAddr=namesrv))
