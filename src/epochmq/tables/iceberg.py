@@ -252,14 +252,7 @@ class IcebergArchive(MarkedTable):
 
     def vacuum(self, older_than_hours: float) -> int:
         """Expire snapshots of that age, then delete unused files; files of kept snapshots stay."""
-        self._catalog.refresh(self._table)
-        with clear_errors(self.root), self._catalog.errors():
-            before = datetime.now(UTC) - timedelta(hours=older_than_hours)
-            self._table.maintenance.expire_snapshots().older_than(before).commit()
-        self._catalog.refresh(self._table)
-        named = self._table.inspect.all_files().column("file_path").to_pylist()
-        used = {_plain(each).removeprefix(self.root).lstrip("/") for each in named}
-        removed = remove_unused(self.storage, used, older_than_hours)
+        removed = drop_snapshots(self._catalog, self._table, older_than_hours)
         self._add_digests()
         self._digests.forget_missing()
         return removed
@@ -267,6 +260,22 @@ class IcebergArchive(MarkedTable):
 
 def _marked(mark: TransactionMark) -> dict[str, str]:
     return {KEY: mark.as_json()}
+
+
+def drop_snapshots(catalog: IcebergCatalog, table: Any, older_than_hours: float) -> int:
+    """Expire snapshots of that age, and delete files that are older and in no other snapshot.
+
+    Returns how many data files were deleted.
+    """
+    storage = Storage(f"{_plain(table.location())}/{DATA}")
+    catalog.refresh(table)
+    with clear_errors(storage.root), catalog.errors():
+        before = datetime.now(UTC) - timedelta(hours=older_than_hours)
+        table.maintenance.expire_snapshots().older_than(before).commit()
+    catalog.refresh(table)
+    named = table.inspect.all_files().column("file_path").to_pylist()
+    used = {_plain(each).removeprefix(storage.root).lstrip("/") for each in named}
+    return remove_unused(storage, used, older_than_hours)
 
 
 def _plain(uri: str) -> str:

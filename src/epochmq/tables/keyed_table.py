@@ -7,6 +7,7 @@ A table may be partitioned by `bucket`, a number that is computed from the key. 
 only the files of the buckets that have keys of the batch.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +15,9 @@ from typing import Any
 
 from epochmq.base.errors import NotFound, UsageError
 from epochmq.base.needs import need
-from epochmq.tables.archive_table import TableConflict
+from epochmq.tables.archive_table import TARGET_FILE_BYTES, TableConflict
 from epochmq.tables.delta import DeltaArchive, storage_options
-from epochmq.tables.iceberg import DEFAULT_NAME, NO_RETRIES, IcebergArchive
+from epochmq.tables.iceberg import DEFAULT_NAME, NO_RETRIES, IcebergArchive, drop_snapshots
 from epochmq.tables.iceberg_catalog import IcebergCatalog, check_name, summaries
 from epochmq.tables.opening import only_ours
 from epochmq.tables.storage import Storage, clear_errors, normal
@@ -25,7 +26,13 @@ KEY, VERSION, BUCKET = "key", "version", "bucket"
 STATE = "epochmq.keyed"
 """The key of the owner's state in the metadata of a commit."""
 FORMATS = ("delta", "iceberg")
+KEPT_HOURS = 7 * 24
+"""Files that a version of the last seven days uses are not deleted; Delta's own default."""
+REWRITTEN_BYTES_MAX = 128 * 1024 * 1024
+"""Bytes of Parquet files that a compaction of an Iceberg table reads into memory at a time."""
 _LOOK_BACK = (8, 64, 4096)
+
+_log = logging.getLogger(__name__)
 
 
 class KeyedTable(ABC):
@@ -53,15 +60,12 @@ class KeyedTable(ABC):
         """
 
     @abstractmethod
-    def check_compacts(self) -> None:
-        """Raise `UsageError` if tables of this format cannot be compacted here."""
-
-    @abstractmethod
     def compact(self, state: str, *, cluster: bool) -> None:
         """Merge small files into large ones, delete files of no use, and store `state`.
 
-        With `cluster` the rows of the whole table are sorted by key, so that a reader of one key
-        needs few files. Raises `UsageError` as `check_compacts` does.
+        With `cluster` rows are sorted by key, of the whole table or of each bucket, so that a
+        reader of one key needs few files. Files are deleted that no version of the last seven days
+        uses.
         """
 
     @abstractmethod
@@ -141,9 +145,6 @@ class DeltaKeyed(KeyedTable):
             newer.when_not_matched_insert_all().execute()
             self._table.update_incremental()
 
-    def check_compacts(self) -> None:
-        """Do nothing: delta-rs can."""
-
     def compact(self, state: str, *, cluster: bool) -> None:
         properties = self._lib.CommitProperties(custom_metadata={STATE: state})
         failed = need("deltalake.exceptions", "lake").CommitFailedError
@@ -153,8 +154,9 @@ class DeltaKeyed(KeyedTable):
                 self._table.optimize.z_order([KEY], commit_properties=properties)
             else:
                 self._table.optimize.compact(commit_properties=properties)
-            # Only files that no version of the last seven days uses, as Delta's own default.
-            self._table.vacuum(dry_run=False, commit_properties=properties)
+            self._table.vacuum(
+                retention_hours=KEPT_HOURS, dry_run=False, commit_properties=properties
+            )
             self._table.update_incremental()
 
     def scan(self, columns: list[str] | None = None) -> Any:
@@ -228,13 +230,58 @@ class IcebergKeyed(KeyedTable):
             self._catalog.refresh(self._table)
 
     def compact(self, state: str, *, cluster: bool) -> None:
-        self.check_compacts()
+        """Do it by rewriting whole buckets, or the table, in memory.
 
-    def check_compacts(self) -> None:
-        raise UsageError(
-            "PyIceberg cannot merge the files of a table by key: leave --compact-every out, and run"
-            " rewrite_data_files of Spark or another engine"
-        )
+        A bucket of more than `REWRITTEN_BYTES_MAX` is left as it is, with a warning.
+        """
+        failed = (self._errors.CommitFailedException, self._errors.ValidationException)
+        with _conflicts(self.root, *failed), clear_errors(self.root), self._catalog.errors():
+            self._catalog.refresh(self._table)
+            self._forbid_retries()
+            for buckets in self._crowded(cluster):
+                expressions = need("pyiceberg.expressions", "lake")
+                chosen: Any = expressions.AlwaysTrue()
+                if buckets != {None}:
+                    chosen = expressions.In(BUCKET, buckets)
+                rows = self._table.scan(row_filter=chosen).to_arrow()
+                if cluster:
+                    rows = rows.sort_by(KEY)
+                self._table.overwrite(rows, chosen, snapshot_properties={STATE: state})
+            drop_snapshots(self._catalog, self._table, KEPT_HOURS)
+
+    def _crowded(self, cluster: bool) -> Iterator[set[int | None]]:
+        """Yield buckets with several files, small ones unless all are sorted, some at a time.
+
+        The bucket of a table without buckets is None.
+        """
+        files: dict[int | None, list[int]] = {}
+        parted = bool(self._table.spec().fields)
+        for task in self._table.scan().plan_files():
+            bucket = task.file.partition[0] if parted else None
+            files.setdefault(bucket, []).append(task.file.file_size_in_bytes)
+        found: set[int | None] = set()
+        size = 0
+        for bucket, sizes in files.items():
+            small = sum(each < TARGET_FILE_BYTES // 2 for each in sizes)
+            if len(sizes) < 2 or (small < 2 and not cluster):
+                continue
+            if sum(sizes) > REWRITTEN_BYTES_MAX:
+                _log.warning(
+                    "%s: %s has %d MiB in %d files, which is too much to be rewritten in memory; a"
+                    " new table with more --buckets, or rewrite_data_files of Spark, can do it",
+                    self.root,
+                    "the table" if bucket is None else f"bucket {bucket}",
+                    sum(sizes) >> 20,
+                    len(sizes),
+                )
+                continue
+            if found and size + sum(sizes) > REWRITTEN_BYTES_MAX:
+                yield found
+                found, size = set(), 0
+            found.add(bucket)
+            size += sum(sizes)
+        if found:
+            yield found
 
     def _forbid_retries(self) -> None:
         """Make a commit fail if the table has changed since it was read.

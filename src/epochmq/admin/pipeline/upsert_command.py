@@ -46,7 +46,7 @@ from epochmq.admin.shared.output import output_option
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Delta: merge small files, and delete unused ones, after every N batches.",
+    help="Merge small files, and delete unused ones, after every N batches.",
 )
 @click.option(
     "--cluster", is_flag=True, help="Sort all rows by key at each compaction, for readers by key."

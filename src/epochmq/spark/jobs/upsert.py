@@ -212,8 +212,6 @@ class Upsert:
             name=options.name,
             catalog=options.catalog,
         )
-        if options.compact_every:
-            self._table.check_compacts()
         text = self._table.state()
         if text is not None:
             state = UpsertState.from_json(text)
