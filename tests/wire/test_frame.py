@@ -1,10 +1,11 @@
 """Frames: whole, in pieces at any byte, and impossible ones."""
 
 import re
+import struct
 from random import randbytes
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from epochmq.base.errors import PeerError
@@ -255,3 +256,33 @@ def test_room_is_let_go() -> None:
     reader.drop()
     assert (reader.room, reader.pending_bytes) == (None, 0)
     assert not reader.make_room()
+
+
+@given(
+    over=st.integers(-3, 3),
+    header_max=st.integers(0, 40),
+    header_size=st.integers(0, 50),
+    body_size=st.integers(0, 30),
+    encoding=st.sampled_from([0, 0, 0, 1, 2, 0x80, 0xFF]),
+    split=st.integers(1, 7),
+)
+@example(over=1, header_max=40, header_size=10, body_size=0, encoding=0, split=5)
+@example(over=0, header_max=9, header_size=10, body_size=3, encoding=0, split=5)
+@example(over=0, header_max=40, header_size=10, body_size=3, encoding=0xFF, split=5)
+def test_a_read_of_one_whole_frame_is_like_the_same_in_two_reads(
+    over: int, header_max: int, header_size: int, body_size: int, encoding: int, split: int
+) -> None:
+    """It has a shorter way through the code; whatever its prefix says, the result is the same."""
+    size = header_size + body_size
+    word = encoding << 24 | max(header_size + over, 0)
+    frame = struct.pack(">II", 4 + size, word) + bytes(size)
+
+    def outcome(*reads: bytes) -> object:
+        reader = FrameReader(header_max)
+        try:
+            frames = [each for read in reads for each in plain(reader.feed(read))]
+        except PeerError as error:
+            return str(error)
+        return frames, reader.long_headers, reader.pending_bytes, reader.partial_since
+
+    assert outcome(frame) == outcome(frame[:split], frame[split:])
