@@ -36,7 +36,7 @@ demo: setup-demo ## the main job: a cluster, a real data set, a verdict
 
 # Static checks run beside the failover tests, which wait most of the time. Each other stage keeps two
 # cores busy: side by side, limits of browsers and of Spark's workers would be exceeded.
-test: setup ## what a change needs at least: 16 minutes; third-party clients, Spark and failovers included
+test: setup ## what a change needs at least: 10 to 15 minutes; third-party clients, Spark and failovers included
 	@status=0; \
 	export EPOCHMQ_TESTS=$${EPOCHMQ_TESTS:-quick}; \
 	$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target static chaos || status=1; \
