@@ -187,14 +187,14 @@ def test_an_iceberg_compaction_that_another_writer_overtakes_is_told(
     one, other = (open_keyed(str(tmp_path)) for _ in range(2))
     one.merge(rows(("b", "1", 2)), "second")
     assert isinstance(other, IcebergKeyed)
-    crowded = other._crowded
+    to_rewrite = other._buckets_to_rewrite
 
     def overtaken(cluster: bool) -> Any:
-        found = list(crowded(cluster))
+        found = list(to_rewrite(cluster))
         one.merge(rows(("c", "1", 3)), "third")
         return found
 
-    monkeypatch.setattr(other, "_crowded", overtaken)
+    monkeypatch.setattr(other, "_buckets_to_rewrite", overtaken)
     with pytest.raises(TableConflict, match="another program writes to the table"):
         other.compact("mine", cluster=True)
     assert content(one) == {"a": 1, "b": 2, "c": 3}

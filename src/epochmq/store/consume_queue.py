@@ -369,7 +369,7 @@ class ConsumeQueue:
         low = queue_offset - self.tail_start
         if low >= 0:
             return bytes(self.tail[low * self.unit_bytes : (low + count) * self.unit_bytes])
-        from_files = count if count < -low else -low
+        from_files = min(count, -low)
         data = self._from_files(queue_offset, from_files, is_reader)
         if len(data) == from_files * self.unit_bytes and count > from_files:
             data += bytes(self.tail[: (count - from_files) * self.unit_bytes])

@@ -45,7 +45,7 @@ class SteppedSearch(Protocol[T_co]):
     def result(self) -> T_co: ...
 
 
-class _Proposals:
+class _NextItems:
     """The next items of an index chain; their records are brought into memory together."""
 
     def __init__(self, walk: Iterator[int], reader: Reader) -> None:
@@ -90,19 +90,19 @@ class KeySearch:
         self._max_count = max_count
         self._walls = begin_wall, end_wall
         self._proposals = max(max_count, min(max_count * 4, _PROPOSED_MAX))
-        self._next = _Proposals(index.walk(topic, key, begin_wall, end_wall), reader)
+        self._next = _NextItems(index.walk(topic, key, begin_wall, end_wall), reader)
         self._seen: set[int] = set()
         self._found: list[int] = []
 
     def step(self, items: int) -> bool:
         """Examine `items` items of the index; return whether the search is over."""
-        proposals = self._next
+        upcoming = self._next
         while items > 0:
-            if not proposals.has_next(items):
+            if not upcoming.has_next(items):
                 return True
-            if proposals.items[0] >= 0 and self._looked_at(proposals.items[0]):
+            if upcoming.items[0] >= 0 and self._looked_at(upcoming.items[0]):
                 return True
-            proposals.items.popleft()
+            upcoming.items.popleft()
             items -= 1
         return False
 
@@ -165,18 +165,18 @@ class KeyPlaceSearch:
         self._topic = topic.encode()
         self._key = key
         self._hash = index.hash_of(topic, key)
-        self._next = _Proposals(index.walk(topic, key, _NEVER_MS, _ALWAYS_MS), reader)
+        self._next = _NextItems(index.walk(topic, key, _NEVER_MS, _ALWAYS_MS), reader)
         self._left = limits.KEY_PLACES_MAX
         self._last = -1
         self.result = KeyPlaces(not index.has_holes, index.complete_from)
 
     def step(self, items: int) -> bool:
         """Examine about `items` items of the index; return whether the search is over."""
-        proposals = self._next
+        upcoming = self._next
         while items > 0 and self.result.complete:
-            if not proposals.has_next():
+            if not upcoming.has_next():
                 return True
-            offset = proposals.items[0]
+            offset = upcoming.items[0]
             items -= 1
             if offset == BROKEN_CHAIN:
                 self.result.complete = False
@@ -184,7 +184,7 @@ class KeyPlaceSearch:
                 items -= _ITEMS_PER_RECORD
                 self.result.complete = self._note(offset)
                 self._last = offset
-            proposals.items.popleft()
+            upcoming.items.popleft()
         return not self.result.complete
 
     def _note(self, offset: int) -> bool:

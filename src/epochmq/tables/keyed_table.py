@@ -230,7 +230,7 @@ class IcebergKeyed(KeyedTable):
             self._catalog.refresh(self._table)
 
     def compact(self, state: str, *, cluster: bool) -> None:
-        """Do it by rewriting whole buckets, or the table, in memory.
+        """Merge and sort files by rewriting whole buckets, or the table, in memory.
 
         A bucket of more than `REWRITTEN_BYTES_MAX` is left as it is, with a warning.
         """
@@ -238,7 +238,7 @@ class IcebergKeyed(KeyedTable):
         with _conflicts(self.root, *failed), clear_errors(self.root), self._catalog.errors():
             self._catalog.refresh(self._table)
             self._forbid_retries()
-            for buckets in self._crowded(cluster):
+            for buckets in self._buckets_to_rewrite(cluster):
                 expressions = need("pyiceberg.expressions", "lake")
                 chosen: Any = expressions.AlwaysTrue()
                 if buckets != {None}:
@@ -249,8 +249,10 @@ class IcebergKeyed(KeyedTable):
                 self._table.overwrite(rows, chosen, snapshot_properties={STATE: state})
             drop_snapshots(self._catalog, self._table, KEPT_HOURS)
 
-    def _crowded(self, cluster: bool) -> Iterator[set[int | None]]:
-        """Yield buckets with several files, small ones unless all are sorted, some at a time.
+    def _buckets_to_rewrite(self, cluster: bool) -> Iterator[set[int | None]]:
+        """Yield sets of buckets that are rewritten together: those with several small files.
+
+        With `cluster` also those with several large files, because their rows must be sorted.
 
         The bucket of a table without buckets is None.
         """

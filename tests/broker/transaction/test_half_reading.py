@@ -92,3 +92,23 @@ def test_old_half_messages_are_read_by_another_thread(
     assert reads > 0
     assert client.ask(end(answers[1])).code == ResponseCode.SUCCESS
     assert bodies(again) == [b"1"]
+
+
+def test_op_messages_and_half_messages_are_both_read_by_the_thread(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first read brings the op messages only; the half messages are in another place."""
+    answer = harness.client().ask(half())
+    harness.client().ask(end(answer, ROLLBACK))
+    tick(harness)
+    harness.store.sync()
+    again = BrokerHarness(disk=harness.disk.kill())
+    again.topic("T")
+    answers = iter([False, False, False, False])
+    monkeypatch.setattr(SimFile, "is_in_memory", lambda *_: next(answers, True))
+    service, reads = again.node.transactions, 0
+    for _ in range(10):
+        tick(again)
+        reads += again.read_device()
+    assert service.ready
+    assert reads == 2

@@ -189,6 +189,10 @@ class TransactionContext:
 # Reads both queues into the core, a limited piece in each call, up to the readable end of the log.
 
 
+STEP_COLD_READS_MAX = 8
+"""A step waits for the device so often, then its records are read in the event loop. It needs two
+reads: of op messages and of half messages.
+"""
 HALVES = 256
 OPS = 16
 BYTES = 1024 * 1024
@@ -205,8 +209,7 @@ class Reading:
         """End of the log (log offset) when this term began."""
         self.waits = False
         """Whether another thread reads the next records from the device."""
-        self._must_go_on = False
-        """Whether the next step reads in the event loop what has left the memory again."""
+        self._cold_reads_left = STEP_COLD_READS_MAX
 
     def begin(self, now: int) -> None:
         """Start at the saved progress, limited to the bounds of the queues."""
@@ -226,19 +229,21 @@ class Reading:
         node = self._context.node
         if self.waits:
             return
-        if self._must_go_on or not node.cold_reads.has_room:
-            self._must_go_on = False
+        if not self._cold_reads_left or not node.cold_reads.has_room:
             self.step()
-            return
-        try:
-            with node.store.reading_memory_only():
-                self.step()
-        except NotInMemory as missing:
-            self.waits = self.behind = True
-            node.cold_reads.run(missing.prefetch, self._are_here)
+        else:
+            try:
+                with node.store.reading_memory_only():
+                    self.step()
+            except NotInMemory as missing:
+                self.waits = self.behind = True
+                self._cold_reads_left -= 1
+                node.cold_reads.run(missing.prefetch, self._are_here)
+                return
+        self._cold_reads_left = STEP_COLD_READS_MAX
 
     def _are_here(self) -> None:
-        self.waits, self._must_go_on = False, True
+        self.waits = False
 
     def step(self) -> None:
         """Read one piece of both queues, op messages first.
