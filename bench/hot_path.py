@@ -189,7 +189,8 @@ async def drive(
 
     if args.kind == "pull":
         sends = [single_frame(number % QUEUES, args.size) * 16 for number in range(args.conns)]
-        while store.queue_bounds(TOPIC, QUEUES - 1)[1] < PULLED_MESSAGES:
+        last = min(args.conns, QUEUES) - 1
+        while store.queue_bounds(TOPIC, last)[1] < PULLED_MESSAGES:
             await a_turn(sends)
     data_of = requests_of(args)
     await a_turn([data_of(number) for number in range(args.conns)])
