@@ -11,6 +11,7 @@ from random import Random
 from struct import pack
 
 from epochmq.auth.native_signatures import make_native_signatures
+from epochmq.broker.requests.native_pulls import MIRRORED
 from epochmq.model.host import unpack
 from epochmq.model.message import StoredMessage
 from epochmq.model.record import HEAD, encode
@@ -29,6 +30,8 @@ from epochmq.spark.decode_native import (
 from epochmq.store.native_batch import CheckedBatch, NativeBatch
 from epochmq.store.native_records import NativeRecords
 from epochmq.store.native_send import HALF, LEVELS, TIMED, SendRun, SendTexts
+from epochmq.store.pull_answers import PullHeadArgs
+from epochmq.store.units import NativeNeighbours
 from epochmq.wire.session import Challenge
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
@@ -421,6 +424,62 @@ def messages(native: library.Library, rng: Random, rounds: int) -> int:
     return made
 
 
+PULL_FIELDS = {
+    "consumerGroup": ("G", "g" * 255, "g" * 256, "ü", ""), "topic": ("T", "t" * 255, "\\u0041"),
+    "queueId": ("0", "-1", "01", "99999999999"), "queueOffset": ("5", "9223372036854775807"),
+    "maxMsgNums": ("32", "x"), "sysFlag": ("4", "0", "5"), "commitOffset": ("0", "-1"),
+    "suspendTimeoutMillis": ("15000", ""), "subscription": ("*", "A"), "subVersion": ("0",),
+    "expressionType": ("TAG", "SQL92"), "bname": ("b", "\ud800"),
+}  # fmt: skip
+
+
+def pulls(native: library.Library, rng: Random, rounds: int) -> int:
+    """Read pull requests that end with their buffer; how many were read."""
+    read = 0
+    for _ in range(rounds):
+        dull = rng.random() < 0.7
+        fields = [
+            f'"{name}":"{values[0] if dull else rng.choice(values)}"'
+            for name, values in PULL_FIELDS.items()
+        ]
+        if not dull:
+            rng.shuffle(fields)
+            fields += rng.choice(([], fields[:1], ['"queueId":5'], ['"x":"' + "y" * 4000 + '"']))
+        text = '{"code":11,"extFields":{%s},"flag":0,"opaque":%d}'
+        header = (text % (",".join(fields), rng.randrange(-9, 9))).encode("utf-8", "surrogatepass")
+        data = damaged(rng, pack(">II", 4 + len(header), len(header)) + header)
+        buffer, place = (ctypes.c_char * len(data))(*data), (ctypes.c_char * MIRRORED["pull"])()
+        used = native.read_pull(ctypes.addressof(place), ctypes.addressof(buffer), len(data))
+        assert 0 <= used <= len(data)
+        read += used > 0
+    return read
+
+
+def answers(native: library.Library, rng: Random, rounds: int) -> int:
+    """Answer pulls of records, damaged or not, with units that may point anywhere; how many."""
+    made = 0
+    neighbours = NativeNeighbours(native)
+    for _ in range(rounds):
+        data, units = b"", b""
+        for number in range(rng.randrange(1, 6)):
+            one = encode(b"T", rng.randbytes(rng.choice((1, 64))), b"", 0, 0, number, len(data),
+                         0, 0, HOST, 9, HOST, 0, 0)  # fmt: skip
+            units += pack(">qiq", len(data), len(one), 0)
+            data += one
+        view = memoryview(bytearray(damaged(rng, data)))
+        units = damaged(rng, units)
+        parts = [rng.randbytes(rng.choice((*[1] * 20, 9, 900))) for _ in range(8)]
+        head = PullHeadArgs(
+            sizes=(ctypes.c_int64 * 8)(*map(len, parts)),
+            texts=b"".join(parts),
+            size_max=rng.choice((1 << 20, 200)),
+        )
+        room = rng.choice((1 << 20, 300))
+        answer = neighbours.answer(view, 0, units, 0, 0, room, ctypes.addressof(head))
+        made += len(answer) > 0
+    return made
+
+
 def some_records(rng: Random) -> bytes:
     """Return up to five records with texts and hosts of all kinds."""
     return b"".join(
@@ -445,6 +504,8 @@ def main() -> None:
     assert remake(native, Random(7), rounds) > rounds // 5
     assert bare(native, Random(8), rounds) > rounds * 50
     assert messages(native, Random(9), rounds) > rounds
+    assert pulls(native, Random(10), rounds) > rounds // 5
+    assert answers(native, Random(11), rounds) > rounds // 5
     taken = run(native, 1, rounds)
     print(f"followed: {follow(native, Random(2), rounds)}", file=sys.stderr)
     print(f"taken: {taken}")

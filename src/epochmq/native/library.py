@@ -143,6 +143,12 @@ class Library:
         self.units.argtypes, self.units.restype = [_POINTER], _I64
         self.gather = lib.epq_gather
         self.gather.argtypes, self.gather.restype = [_POINTER, _I64, _I64], ctypes.py_object
+        self.answer_pull = lib.epq_answer_pull
+        self.answer_pull.argtypes = [_POINTER, _POINTER]
+        self.answer_pull.restype = ctypes.py_object
+        self.read_pull = lib.epq_read_pull
+        self.read_pull.argtypes = [_POINTER, _POINTER, _I64]
+        self.read_pull.restype = _I64
         self.whole = lib.epq_whole
         self.whole.argtypes, self.whole.restype = [_POINTER], _I64
         self.bare = lib.epq_bare

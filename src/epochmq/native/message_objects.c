@@ -242,3 +242,65 @@ PyObject *epq_gather(neighbours *n, int64_t spans_min, int64_t bytes_max)
         to = copy(to, n->bytes + n->spans[2 * s], n->spans[2 * s + 1] - n->spans[2 * s]);
     return gathered;
 }
+
+enum { TEXTS = 8, NUMBERS = TEXTS - 1, NEXT = 1, HEAD_MAX = 1024, NUMBER_MAX = 20, FRAME_PREFIX = 8 };
+
+/* The head of an answer to a pull: a number between two texts, the offset of the next pull at NEXT.
+ * Mirrored by store/pull_answers.py. */
+typedef struct {
+    int64_t numbers[NUMBERS];
+    int64_t sizes[TEXTS]; /* HEAD_MAX at most, with the numbers */
+    const uint8_t *texts; /* one behind the other */
+    int64_t size_max;     /* of the records */
+} pull_head;
+
+MIRRORED(pull_head);
+
+/* Puts the head of a frame with a body of `body_size` bytes to `to`. Returns where the body begins. */
+static uint8_t *put_head(uint8_t *to, const pull_head *h, int64_t body_size)
+{
+    uint8_t *begin = to;
+    const uint8_t *text = h->texts;
+    to += FRAME_PREFIX;
+    for (int n = 0; n < TEXTS; n++) {
+        if (n)
+            to = put_number(to, h->numbers[n - 1]);
+        to = copy(to, text, h->sizes[n]);
+        text += h->sizes[n];
+    }
+    int64_t size = to - begin - FRAME_PREFIX;
+    put32(begin, (uint32_t)(4 + size + body_size));
+    put32(begin + 4, (uint32_t)size);
+    return to;
+}
+
+/* Whether epq_neighbours found all records that the pull gets: all of its units, or as many as there is room for. */
+static int has_all(const neighbours *n)
+{
+    if (!n->records)
+        return 0;
+    return n->passed == n->count ||
+           n->size + (int64_t)get32(n->units + n->passed * UNIT_BYTES + 8) > n->room;
+}
+
+/* Finds records as epq_neighbours does. Returns a bytes object with the whole answer to a pull, an empty one if
+ * Python must look. NULL with an exception: no memory. */
+PyObject *epq_answer_pull(neighbours *n, pull_head *h)
+{
+    uint8_t head[HEAD_MAX];
+    int64_t texts = 0;
+    epq_neighbours(n);
+    for (int t = 0; t < TEXTS; t++)
+        texts += h->sizes[t];
+    if (!has_all(n) || n->size > h->size_max || texts > HEAD_MAX - FRAME_PREFIX - NUMBERS * NUMBER_MAX)
+        return PyBytes_FromStringAndSize(NULL, 0);
+    h->numbers[NEXT] = n->first + n->passed;
+    int64_t head_size = put_head(head, h, n->size) - head;
+    PyObject *answer = PyBytes_FromStringAndSize(NULL, head_size + n->size);
+    if (!answer)
+        return NULL;
+    uint8_t *to = copy((uint8_t *)PyBytes_AsString(answer), head, head_size);
+    for (int64_t s = 0; s < n->spans_count; s++)
+        to = copy(to, n->bytes + n->spans[2 * s], n->spans[2 * s + 1] - n->spans[2 * s]);
+    return answer;
+}

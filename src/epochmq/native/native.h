@@ -117,4 +117,7 @@ int64_t hash_keys(const properties *found, span other_key, uint32_t prefix, int6
                   int64_t wall, index_key *keys, int64_t room);
 void put_hex(uint8_t *at, uint64_t value);
 
+/* send.c */
+uint8_t *put_number(uint8_t *to, int64_t value);
+
 #endif

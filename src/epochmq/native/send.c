@@ -156,7 +156,7 @@ static int stage(send_turn *d, const request *r, span body, const uint8_t *born_
     s->size = (int32_t)size;
     s->slot = to.send_topic->slot + (int32_t)to.queue_id;
     s->queue_id = (int32_t)r->queue_id;
-    s->opaque = (int32_t)r->opaque;
+    s->opaque = (int32_t)r->head.opaque;
     s->tags_code = to.tags_code;
     s->key_at = (int32_t)key_at;
     s->key_size = (int32_t)found.uniq_key.size;
@@ -218,9 +218,9 @@ int64_t epq_stage_sends(send_turn *d, const uint8_t *data, int64_t size, const u
         span body = {data + pos + PREFIX + header, length - 4 - header};
         if (!read_request(text, &r))
             break;
-        if (checks && (r.code == END_TRANSACTION || !may_send(checks, &r, body)))
+        if (checks && (r.head.code == END_TRANSACTION || !may_send(checks, &r, body)))
             break;
-        if (r.code == END_TRANSACTION ? body.size || !keep_end(d, &r, text)
+        if (r.head.code == END_TRANSACTION ? body.size || !keep_end(d, &r, text)
                                       : !stage(d, &r, body, born_host))
             break;
         if (checks)

@@ -1,12 +1,6 @@
 /* The JSON headers of single sends (310) and of ends of transactions (37). */
 #include "send_turn.h"
 
-static int is_name(span text, const char *name)
-{
-    size_t size = strlen(name);
-    return text.size == (int64_t)size && memcmp(text.at, name, size) == 0;
-}
-
 /* A field of a send; 0: not for us. */
 static int read_sent(request *r, char name, span value, int escaped)
 {
@@ -93,8 +87,9 @@ static int read_field(cursor *c, request *r)
     return 1;
 }
 
-static int read_fields(cursor *c, request *r)
+static int read_fields(cursor *c, void *into)
 {
+    request *r = into;
     if (!json_mark(c, '{'))
         return 0;
     do {
@@ -108,58 +103,15 @@ static int read_fields(cursor *c, request *r)
 static int is_whole(const request *r)
 {
     const uint32_t sent = 0x1FF, ended = 31; /* a to i; what an end must have */
-    if (r->code == SEND_V2)
-        return r->flag == 0 && (r->sent & sent) == sent;
-    return r->code == END_TRANSACTION && r->flag == ONEWAY && r->sent == 0 &&
+    if (r->head.code == SEND_V2)
+        return r->head.flag == 0 && (r->sent & sent) == sent;
+    return r->head.code == END_TRANSACTION && r->head.flag == ONEWAY && r->sent == 0 &&
            (r->ended & (ended | 1u << 31)) == ended;
 }
 
 /* The whole header. 0: not for us. */
 int read_request(span header, request *r)
 {
-    cursor c = {header.at, header.at + header.size};
-    uint32_t seen = 0, bit;
-    int escaped;
-    span name, value;
     memset(r, 0, offsetof(request, fields));
-    if (!json_mark(&c, '{'))
-        return 0;
-    do {
-        if (!json_string(&c, &name, &escaped) || escaped || !json_mark(&c, ':'))
-            return 0;
-        if (is_name(name, "code")) {
-            bit = 1;
-            if (!json_int(&c, INT32_MIN, INT32_MAX, &r->code))
-                return 0;
-        } else if (is_name(name, "extFields")) {
-            bit = 2;
-            if (!read_fields(&c, r))
-                return 0;
-        } else if (is_name(name, "flag")) {
-            bit = 4;
-            if (!json_int(&c, INT32_MIN, INT32_MAX, &r->flag))
-                return 0;
-        } else if (is_name(name, "opaque")) {
-            bit = 8;
-            if (!json_int(&c, INT32_MIN, INT32_MAX, &r->opaque))
-                return 0;
-        } else if (is_name(name, "version")) {
-            bit = 16;
-            if (!json_int(&c, INT32_MIN, INT32_MAX, &r->version))
-                return 0;
-        } else if (is_name(name, "language")) {
-            bit = 32;
-            if (!json_string(&c, &value, &escaped))
-                return 0;
-        } else if (is_name(name, "serializeTypeCurrentRPC")) {
-            bit = 64;
-            if (!json_string(&c, &value, &escaped))
-                return 0;
-        } else
-            return 0;
-        if (seen & bit)
-            return 0;
-        seen |= bit;
-    } while (json_mark(&c, ','));
-    return json_mark(&c, '}') && json_at_end(&c) && (seen & 11) == 11 && is_whole(r);
+    return read_head(header, &r->head, read_fields, r) && is_whole(r);
 }

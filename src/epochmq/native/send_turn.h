@@ -3,10 +3,10 @@
 #ifndef EPOCHMQ_SEND_TURN_H
 #define EPOCHMQ_SEND_TURN_H
 
-#include "json.h"
 #include "native.h"
+#include "request_header.h"
 
-enum { PREFIX = 8, TOPIC_MAX = 127, SEND_TOPICS = 1024, TABLE = 4096, KEY_MAX = 64 };
+enum { TOPIC_MAX = 127, SEND_TOPICS = 1024, TABLE = 4096, KEY_MAX = 64 };
 enum { SEND_V2 = 310, END_TRANSACTION = 37, ONEWAY = 2 };
 
 /* Where a message goes that does not simply go into its topic, and bits of `allowed`. Mirrored by
@@ -98,7 +98,7 @@ typedef struct {
 
 /* The fields of a send's header or an end's, as far as they are needed. */
 typedef struct {
-    int64_t code, flag, opaque, version;
+    request_head head;
     span topic, properties;
     int64_t queue_id, sys_flag, born, user_flag, reconsumed;
     span group, id, other_id;
@@ -149,7 +149,6 @@ int read_request(span header, request *r);
 int reroute(const send_turn *d, const request *r, const properties *found, span text, place *to);
 
 /* send.c */
-uint8_t *put_number(uint8_t *to, int64_t value);
 const send_topic *send_topic_of(const send_turn *d, span topic);
 
 /* The slot of that number, noted as one that this turn brings something. */

@@ -147,9 +147,9 @@ static uint8_t *put_covered(uint8_t *to, const access *a, const request *r, cons
 {
     to = copy(to, (const uint8_t *)OWN_MAGIC, sizeof OWN_MAGIC - 1);
     to = copy(to, a->nonce, NONCE_BYTES);
-    put32(to, (uint32_t)r->code);
-    put32(to + 4, (uint32_t)r->opaque);
-    put32(to + 8, (uint32_t)r->flag);
+    put32(to, (uint32_t)r->head.code);
+    put32(to + 4, (uint32_t)r->head.opaque);
+    put32(to + 8, (uint32_t)r->head.flag);
     to += 12;
     for (int n = 0; n < r->fields_count; n++) {
         const field *f = sorted[n];
@@ -248,7 +248,7 @@ int may_send(access *a, const request *r, span body)
         return 0;
     const signer *s = a->signers + g->signer;
     if (own) {
-        const int64_t ahead = (r->opaque - a->last_opaque) & 0x7FFFFFFF;
+        const int64_t ahead = (r->head.opaque - a->last_opaque) & 0x7FFFFFFF;
         if (!a->nonce || ahead == 0 || ahead >= 1 << 30 || !is_in_time(a, signed_ms))
             return 0;
         span content = {a->content, put_covered(a->content, a, r, sorted) - a->content};
@@ -265,5 +265,5 @@ void note_opaque(access *a, const request *r)
 {
     for (int n = 0; n < r->fields_count; n++)
         if (is_text(r->fields[n].name, "ConnectionSignature"))
-            a->last_opaque = r->opaque;
+            a->last_opaque = r->head.opaque;
 }

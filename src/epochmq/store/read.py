@@ -1,6 +1,6 @@
 """Reads messages by queue offset, time and log position, never beyond `readable` (INV-23)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from itertools import islice
@@ -8,6 +8,7 @@ from itertools import islice
 import msgspec
 
 from epochmq.model.record import HEAD_BYTES_MAX, MAGIC_V1, MAGIC_V2, check, store_time_at
+from epochmq.native import library
 from epochmq.store.adjacent_records import AdjacentRecords
 from epochmq.store.batch_queue import BatchQueue, BatchRun
 from epochmq.store.batch_read import read_batches
@@ -16,6 +17,7 @@ from epochmq.store.damaged_ranges import DamagedRange
 from epochmq.store.draft import BATCH_UNIT, FRONT, PRE_BLANK_SIZE, UNIT
 from epochmq.store.log_memory import Lacks, LogMemory, NotInMemory, Prefetch
 from epochmq.store.pointers import Pointers
+from epochmq.store.pull_answers import PullAnswers
 from epochmq.store.read_check import ReadCheck
 from epochmq.store.store_files import StoreFiles
 
@@ -80,6 +82,7 @@ class Reader:
 
     def __init__(self, files: StoreFiles, pointers: Pointers, check: ReadCheck) -> None:
         self.memory = LogMemory(files, pointers, check)
+        self._files = files
         self._log = files.log
         self._check = check
         self._neighbours = AdjacentRecords(files.log)
@@ -88,6 +91,18 @@ class Reader:
         self.found = 0
         self.missed = 0
         self.messages = 0
+
+    def pull_answers(self, header_parts: Sequence[bytes]) -> PullAnswers | None:
+        """Return what makes whole answers to pulls; None without native code."""
+        native = library.library()
+        if native is None:
+            return None
+        parts = self._files, self._pointers, self._check, self.memory
+        return PullAnswers(native, *parts, header_parts, self._count_found)
+
+    def _count_found(self, messages: int) -> None:
+        self.found += 1
+        self.messages += messages
 
     @property
     def span(self) -> tuple[int, int]:

@@ -157,6 +157,7 @@ class Store:
         self.damage = self._check.damage
         reader, queues, native = self._reader, self._queues, self._native_messages
         self.read_queue = reader.read_queue
+        self.pull_answers = reader.pull_answers
         self.queue_bounds = reader.bounds
         self.offset_by_time = reader.offset_by_time
         self.offset_at_place = reader.offset_at_place

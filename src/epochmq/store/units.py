@@ -87,7 +87,7 @@ class NativeNeighbours:
 
     def __init__(self, library: Library) -> None:
         library.check_sizes(MIRRORED)
-        self._call = library.gather
+        self._call, self._answer = library.gather, library.answer_pull
         self._copied = b""
         """The records of the last call, if they were copied."""
         self._places = (_I64 * (2 * NEIGHBOURS_MAX))()
@@ -106,6 +106,37 @@ class NativeNeighbours:
         `start` is the log offset of the view, `first` the queue offset of the first unit; the
         records behind the first one have `room` bytes in all.
         """
+        self._set_args(view, start, units, first, queue_id, room)
+        self._copied = self._call(self._at, GATHER_SPANS_MIN, GATHER_BYTES_MAX)
+        return self._args
+
+    def answer(
+        self,
+        view: memoryview,
+        start: int,
+        units: bytes,
+        first: int,
+        queue_id: int,
+        room: int,
+        head: int,
+    ) -> bytes:
+        """Return the answer to a pull with the records, whose header is made of the structure at
+        address `head`.
+
+        The other arguments are those of `find`. Empty if `find` would not find all records at once.
+        """
+        self._set_args(view, start, units, first, queue_id, room)
+        answer: bytes = self._answer(self._at, head)
+        return answer
+
+    @property
+    def found(self) -> NeighboursArgs:
+        """The result of the last call."""
+        return self._args
+
+    def _set_args(
+        self, view: memoryview, start: int, units: bytes, first: int, queue_id: int, room: int
+    ) -> None:
         args = self._args
         if self._view() is not view:
             with BufferAddress(view) as args.bytes:
@@ -113,8 +144,6 @@ class NativeNeighbours:
             args.start, args.end = start, start + len(view)
         args.units, args.count = units, len(units) // UNIT_BYTES
         args.first, args.queue_id, args.room = first, queue_id, room
-        self._copied = self._call(self._at, GATHER_SPANS_MIN, GATHER_BYTES_MAX)
-        return args
 
     def chunks(self, view: memoryview) -> list[memoryview]:
         """Return the records that `find` found in `view`; neighbours in the log are one chunk.

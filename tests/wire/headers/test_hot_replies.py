@@ -86,3 +86,16 @@ def test_the_parts_make_the_whole(region: str) -> None:
     middle, end = replies.send_parts()
     whole = replies.send_reply(12345, b"AB", 2, 3, b"K1")
     assert whole.endswith(b'"transactionId":"K1' + middle + b"12345" + end)
+
+
+@given(INT32, st.tuples(OFFSET, OFFSET, OFFSET, OFFSET), st.tuples(INT32, INT32))
+def test_the_parts_of_an_answer_with_messages(
+    opaque: int, offsets: tuple[int, int, int, int], flags: tuple[int, int]
+) -> None:
+    parts = REPLIES.pull_found_parts()
+    header = b"".join(
+        part + (b"%d" % number if number is not None else b"")
+        for part, number in zip(parts, (*offsets, *flags, opaque, None), strict=True)
+    )
+    whole = REPLIES.pull_reply_head(opaque, 0, "FOUND", *offsets, 0, *flags)
+    assert whole[8:] == header

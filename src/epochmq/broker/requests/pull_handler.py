@@ -95,26 +95,28 @@ class PullHandler:
             is_old = delivered.hides(*key, header.commitOffset, now)
             delivered.read_from(*key, request.offset)
         self._execute(request, now, first=True)
-        wants_commit = header.sysFlag & COMMIT_OFFSET and header.commitOffset >= 0 and not is_old
-        if wants_commit and node.serving.rights.consumes:
-            queue = request.topic, request.queue_id
-            if another_holds(node, session, request.group, *queue, now):
-                return
-            try:
-                node.offsets.commit(
-                    request.group,
-                    request.topic,
-                    request.queue_id,
-                    header.commitOffset,
-                    node.clock.wall_ms(),
+        if header.sysFlag & COMMIT_OFFSET and not is_old:
+            queue = request.group, request.topic, request.queue_id
+            self.commit(session, *queue, header.commitOffset, now)
+
+    def commit(
+        self, session: Session, group: str, topic: str, queue_id: int, offset: int, now: int
+    ) -> None:
+        """Commit the offset that came with a pull, unless it is negative or not allowed now."""
+        node = self._node
+        if offset < 0 or not node.serving.rights.consumes:
+            return
+        if another_holds(node, session, group, topic, queue_id, now):
+            return
+        try:
+            node.offsets.commit(group, topic, queue_id, offset, node.clock.wall_ms())
+        except Refused as error:  # log only: the pull is answered already
+            if not self._lost_one:
+                self._lost_one = True
+                log.warning(
+                    "%(peer)s: its offset is not stored: %(remark)s",
+                    {"peer": session.peer, "remark": error.remark},
                 )
-            except Refused as error:  # log only: the pull is answered already
-                if not self._lost_one:
-                    self._lost_one = True
-                    log.warning(
-                        "%(peer)s: its offset is not stored: %(remark)s",
-                        {"peer": session.peer, "remark": error.remark},
-                    )
 
     def _execute(
         self, request: PullRequest, now: int, *, first: bool, from_memory: bool = True

@@ -21,6 +21,7 @@ from epochmq.broker.produce.signed_sends import make_signed_sends
 from epochmq.broker.requests import request_routing as dispatch
 from epochmq.broker.requests.client_handlers import session_closed
 from epochmq.broker.requests.end_transaction import end, end_together
+from epochmq.broker.requests.native_pulls import NativePulls
 from epochmq.broker.requests.pop_handler import PopHandler
 from epochmq.broker.requests.pull_handler import PullHandler
 from epochmq.model.data_version import DataVersion
@@ -73,6 +74,8 @@ class BrokerSink:
         self._label = label
         self.stage = SendStage(node)
         self.pulls = PullHandler(node)
+        is_open = node.access is None  # signatures of pulls are checked in Python
+        self._native_pulls = NativePulls.make(node, self.pulls.commit) if is_open else None
         self.pops = PopHandler(node)
         self._signed = make_signed_sends(node.access, node.accounts, node.clock, self.stage.native)
         self._checks_access = node.access is not None
@@ -114,6 +117,8 @@ class BrokerSink:
 
     def closed(self, session: Session) -> None:
         """Drop the connection's waiting requests, and remove its client from its groups."""
+        if self._native_pulls is not None:
+            self._native_pulls.forget(session)
         self.node.long_poll.drop(session.id)
         self.node.pop.polls.polls.drop(session.id)
         self.node.watchers.drop(session.id)
@@ -127,6 +132,12 @@ class BrokerSink:
         """
         if self._topics.touched or self._keeper.writing is not None:
             return 0
+        pulls = self._native_pulls
+        if pulls is not None and pulls.is_of_consumer(session):
+            if self.stage.has(session):
+                self.stage.flush(self.node.clock.now_ms())
+            if taken := pulls.receive(session, data, start, size):
+                return taken
         if not self._fresh:
             self._fresh = True
             self.stage.begin()
@@ -338,6 +349,8 @@ class BrokerSink:
             )
             self._refuse(session, envelope, error, now)
             return
+        if self._native_pulls is not None:
+            self._native_pulls.note_pull(session)
         self.pulls.pull(session, envelope.code, envelope.version, envelope.opaque, fields, now)
 
     def _refuse(

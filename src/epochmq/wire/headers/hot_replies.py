@@ -135,6 +135,16 @@ class HotReplies:
         size = len(header)
         return _pack(_LENGTH_BYTES + size + body_size, size) + header
 
+    def pull_found_parts(self) -> list[bytes]:
+        """Return the constant parts of the header that `pull_reply_head` makes for found messages.
+
+        Between them are: suggested broker, next, minimum and maximum offset, both system flags, and
+        the opaque.
+        """
+        mark = -(1 << 31)
+        frame = self.pull_reply_head(mark, 0, "FOUND", mark, mark, mark, mark, 0, mark, mark)
+        return frame[PREFIX.size :].split(b"%d" % mark)
+
     def _unusual(
         self, opaque: int, msg_id: bytes, queue_id: int, queue_offset: int, transaction_id: bytes
     ) -> bytes:
