@@ -359,12 +359,13 @@ class Appender:
         if run.size > log.active_end - TAIL_BYTES - offset:
             return False
         queues: list[ConsumeQueue] = []
+        nexts: list[tuple[int, int]] = []
         for topic, queue_id in run.places():
             queue = self._plain(topic, queue_id)
             if queue is None:
                 return False
             queues.append(queue)
-        nexts = [(q.next, -1 if q.delay_ms is None else q.delay_ms) for q in queues]
+            nexts.append((queue.next, -1 if queue.delay_ms is None else queue.delay_ms))
         if not run.finish(offset, wall, nexts):
             return False
         units = run.units

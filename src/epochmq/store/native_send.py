@@ -140,6 +140,7 @@ class SendRun:
         self._at = ctypes.addressof(self._args)
         self._stage_sends = library.stage_sends
         self._rows: list[int] = []
+        """Positions in `_slots` of the queues that `places` returned."""
         buffers = {
             name: NativeMemory(size)
             for name, size in (
@@ -258,10 +259,15 @@ class SendRun:
         """Return the queues that store the messages, each once, in the order of `finish`,
         `rows`.
         """
-        slots = self._slots
-        touched = self._touched[: self._args.touched_count].tolist()
-        self._rows = [slot for slot in touched if slots[slot * _SLOT_FIELDS + 2]]
-        return [self._places[slot] for slot in self._rows]
+        slots, places = self._slots, self._places
+        found = []
+        self._rows = rows = []
+        for slot in self._touched[: self._args.touched_count].tolist():
+            at = slot * _SLOT_FIELDS
+            if slots[at + 2]:
+                rows.append(at)
+                found.append(places[slot])
+        return found
 
     def finish(self, offset: int, wall: int, nexts: Iterable[tuple[int, int]]) -> bool:
         """Complete the records for log offset `offset`; return whether that succeeded.
@@ -269,8 +275,7 @@ class SendRun:
         `nexts`: next queue offset and delay (ms, -1: none) of each queue of `places`.
         """
         slots = self._slots
-        for slot, (queue_offset, delay_ms) in zip(self._rows, nexts, strict=True):
-            at = slot * _SLOT_FIELDS
+        for at, (queue_offset, delay_ms) in zip(self._rows, nexts, strict=True):
             slots[at], slots[at + 1] = queue_offset, delay_ms
         size: int = self._library.finish(self._at, offset, wall)
         return size >= 0
@@ -278,9 +283,7 @@ class SendRun:
     def rows(self) -> list[tuple[int, int]]:
         """Return (messages, position of their units) of each place, after `finish`."""
         slots = self._slots
-        return [
-            (slots[at + 2], slots[at + 3]) for at in [slot * _SLOT_FIELDS for slot in self._rows]
-        ]
+        return [(slots[at + 2], slots[at + 3]) for at in self._rows]
 
     def topics(self) -> list[str]:
         """Return the topic that stores each message, in order."""

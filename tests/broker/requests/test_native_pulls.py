@@ -295,29 +295,15 @@ def test_a_pull_sees_the_sends_before_it(pair: PullPair) -> None:
     assert pair.native.store.queue_bounds("T", 0)[1] == end + 3
 
 
-def test_names_and_clients_are_kept_in_bounds(
-    pair: PullPair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_are_kept_in_bounds(pair: PullPair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_pulls, "NAMES_KEPT_MAX", 2)
     pulls = native_pulls.NativePulls.make(pair.native.node, lambda *_: None)
     assert pulls is not None
     client = pair.native.client()
-    pulls.note_pull(client.session)
-    assert pulls.is_of_consumer(client.session)
     for number in range(5):
         data = memoryview(bytearray(encode_frame(pull(group=f"none{number}"))))
         assert pulls.receive(client.session, data, 0, len(data)) == 0
         assert len(pulls._names) <= 2
-    pulls.forget(client.session)
-    assert not pulls.is_of_consumer(client.session)
-
-
-def test_a_closed_connection_is_forgotten(pair: PullPair) -> None:
-    client, pulls = pair.clients[0], pair.native.sink._native_pulls
-    assert pulls is not None
-    assert pulls.is_of_consumer(client.session)
-    pair.native.sink.closed(client.session)
-    assert not pulls.is_of_consumer(client.session)
 
 
 def test_large_answers_are_left_to_views(pair: PullPair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,3 +278,14 @@ def test_a_held_pull_ends_with_the_user_that_sent_it() -> None:
     again = pull(sys_flag=6)
     alice.sign(again)
     assert consumer.ask(again).code == ResponseCode.NO_PERMISSION
+
+
+def test_a_consumer_is_known_until_its_connection_is_closed() -> None:
+    """Its reads are offered to the native code of pulls."""
+    harness = BrokerHarness()
+    harness.topic("T")
+    client = harness.client()
+    client.ask(pull())
+    assert client.session.id in harness.sink._pulling
+    harness.sink.closed(client.session)
+    assert not harness.sink._pulling

@@ -171,15 +171,17 @@ class RunStage:
 
         Returns the answers and the last position; None when they must be appended as `drafts`.
         """
-        run, node, count = self._run, self._node, self._run.count
-        start = node.store.pointers.appended
-        begun = node.clock.now_ms()
-        if not node.store.append_run(run, node.clock.wall_ms()):
+        run, node = self._run, self._node
+        store, stats, clock = node.store, node.stats, node.clock
+        start = store.pointers.appended
+        begun = clock.now_ms()
+        if not store.append_run(run, clock.wall_ms()):
             return None
+        stored_ms = clock.now_ms()
         self._count()
-        node.stats.put.total += count
-        stored_ms = node.clock.now_ms()
-        node.stats.put_times.add(stored_ms - begun, count)
+        count = run.count
+        stats.put.total += count
+        stats.put_times.add(stored_ms - begun, count)
         by_read = list(zip(self.reads, run.answers(), strict=True))
         answers = RunAnswers(by_read, count, now, stored_ms)
         last = Appended(start, run.size, 0, 0)

@@ -49,8 +49,6 @@ class NativePulls:
         self._answers = answers
         self._commit = commit
         self._pull = NativeMemory(MIRRORED["pull"])
-        self._clients: set[int] = set()
-        """The ids of the sessions that have pulled."""
         self._names: dict[bytes, tuple[str, str]] = {}
         self._data = memoryview(b"")
         self._address = 0
@@ -62,18 +60,6 @@ class NativePulls:
         native = library()
         answers = node.store.pull_answers(HotReplies().pull_found_parts())
         return None if native is None or answers is None else cls(native, answers, node, commit)
-
-    def note_pull(self, session: Session) -> None:
-        """Note that a client pulls: from now on `receive` is asked before the sends are."""
-        self._clients.add(session.id)
-
-    def is_of_consumer(self, session: Session) -> bool:
-        """Return whether the client has pulled, so that its next request may be a pull too."""
-        return session.id in self._clients
-
-    def forget(self, session: Session) -> None:
-        """Forget a client whose connection is closed."""
-        self._clients.discard(session.id)
 
     def receive(self, session: Session, data: memoryview, start: int, size: int) -> int:
         """Answer the usual pulls at the start of `data[start:size]`; return their bytes."""

@@ -76,6 +76,8 @@ class BrokerSink:
         self.pulls = PullHandler(node)
         is_open = node.access is None  # signatures of pulls are checked in Python
         self._native_pulls = NativePulls.make(node, self.pulls.commit) if is_open else None
+        self._pulling: set[int] = set()
+        """The ids of the sessions that have pulled: their next request may be a pull too."""
         self.pops = PopHandler(node)
         self._signed = make_signed_sends(node.access, node.accounts, node.clock, self.stage.native)
         self._checks_access = node.access is not None
@@ -117,8 +119,7 @@ class BrokerSink:
 
     def closed(self, session: Session) -> None:
         """Drop the connection's waiting requests, and remove its client from its groups."""
-        if self._native_pulls is not None:
-            self._native_pulls.forget(session)
+        self._pulling.discard(session.id)
         self.node.long_poll.drop(session.id)
         self.node.pop.polls.polls.drop(session.id)
         self.node.watchers.drop(session.id)
@@ -132,11 +133,10 @@ class BrokerSink:
         """
         if self._topics.touched or self._keeper.writing is not None:
             return 0
-        pulls = self._native_pulls
-        if pulls is not None and pulls.is_of_consumer(session):
+        if session.id in self._pulling and self._native_pulls is not None:
             if self.stage.has(session):
                 self.stage.flush(self.node.clock.now_ms())
-            if taken := pulls.receive(session, data, start, size):
+            if taken := self._native_pulls.receive(session, data, start, size):
                 return taken
         if not self._fresh:
             self._fresh = True
@@ -349,8 +349,7 @@ class BrokerSink:
             )
             self._refuse(session, envelope, error, now)
             return
-        if self._native_pulls is not None:
-            self._native_pulls.note_pull(session)
+        self._pulling.add(session.id)
         self.pulls.pull(session, envelope.code, envelope.version, envelope.opaque, fields, now)
 
     def _refuse(
