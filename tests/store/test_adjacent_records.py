@@ -72,3 +72,19 @@ def test_many_short_chunks_are_copied_into_one(body: int, chunks: int) -> None:
     assert (found.count, len(found.chunks)) == (8, chunks)
     bodies = [message.body for chunk in found.chunks for message in decode_all(bytes(chunk))]
     assert bodies == [b"%d" % number * body for number in range(8)]
+
+
+@pytest.mark.skipif(library.library() is None, reason="no native code")
+@pytest.mark.parametrize("file_bytes", [4096, 1 << 20], ids=["several files", "one file"])
+def test_copies_can_be_left_out(file_bytes: int) -> None:
+    store = Store.open(SimDisk(), replace(SMALL, commit_log_file_bytes=file_bytes), HOST, WALL)
+    for number in range(60):
+        for topic in ("T", "other"):
+            store.append([Draft(topic, 0, b"%d" % number * 20, b"", 0, born_host=HOST)], WALL)
+    store.tick(0, WALL)
+    copied = store.read_queue("T", 0, 0, 60, 1 << 30)
+    views = store.read_queue("T", 0, 0, 60, 1 << 30, may_copy=False)
+    assert b"".join(copied.chunks) == b"".join(views.chunks)
+    assert any(isinstance(chunk.obj, bytes) for chunk in copied.chunks)
+    assert len(views.chunks) == views.count == 60
+    assert not any(isinstance(chunk.obj, bytes) for chunk in views.chunks)

@@ -38,10 +38,19 @@ class AdjacentRecords:
         native = library.library()
         self._native = None if native is None else NativeNeighbours(native)
 
-    def find(self, queue: ConsumeQueue, first: int, units: bytes, room: int) -> FoundRecords:
+    def find(
+        self,
+        queue: ConsumeQueue,
+        first: int,
+        units: bytes,
+        room: int,
+        *,
+        may_copy: bool = True,
+    ) -> FoundRecords:
         """Return the records of `units` up to `room` bytes; `first` is the first unit's number.
 
-        At least one record is returned, if it is sound.
+        At least one record is returned, if it is sound. Without `may_copy` all chunks are views of
+        the log, so that they need no memory of their own.
         """
         if self._native is None:
             return self._unseen(units, room)
@@ -51,12 +60,14 @@ class AdjacentRecords:
         segment = None if size == PRE_BLANK_SIZE else self._log.find(at)
         if segment is not None and len(units) <= NEIGHBOURS_MAX * UNIT_BYTES:
             native, view = self._native, segment.view
-            found = native.find(view, segment.start, units, first, queue.queue_id, room)
+            found = native.find(
+                view, segment.start, units, first, queue.queue_id, room, may_copy=may_copy
+            )
             if found.passed * UNIT_BYTES == len(units):  # the usual case: all, in one file
                 return FoundRecords(
                     native.chunks(view), found.records, found.passed, found.size, changed=False
                 )
-        return self._many(self._native, queue, first, units, room)
+        return self._many(self._native, queue, first, units, room, may_copy)
 
     def _one(self, queue: ConsumeQueue, first: int, unit: bytes) -> FoundRecords:
         """Do the same as `_many`, faster, for a single unit."""
@@ -80,7 +91,13 @@ class AdjacentRecords:
         return (own, size, number, queue_id) == wanted and magic in _MAGICS
 
     def _many(
-        self, native: NativeNeighbours, queue: ConsumeQueue, first: int, units: bytes, room: int
+        self,
+        native: NativeNeighbours,
+        queue: ConsumeQueue,
+        first: int,
+        units: bytes,
+        room: int,
+        may_copy: bool,
     ) -> FoundRecords:
         chunks: list[memoryview] = []
         records = passed = total = 0
@@ -96,7 +113,13 @@ class AdjacentRecords:
             rest = units[passed * UNIT_BYTES : (passed + NEIGHBOURS_MAX) * UNIT_BYTES]
             view = segment.view
             found = native.find(
-                view, segment.start, rest, first + passed, queue.queue_id, room - total
+                view,
+                segment.start,
+                rest,
+                first + passed,
+                queue.queue_id,
+                room - total,
+                may_copy=may_copy,
             )
             chunks += native.chunks(view)
             records += found.records

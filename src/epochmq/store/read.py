@@ -138,6 +138,7 @@ class Reader:
         *,
         stop: int = _FAR,
         from_memory: bool = False,
+        may_copy: bool = True,
     ) -> ReadResult:
         """Read up to `max_count` records and about `max_bytes` bytes (at least one) from `offset`.
 
@@ -146,6 +147,7 @@ class Reader:
 
         With `from_memory` the read does not wait for the device: its status is COLD if records are
         not in memory (see `LogMemory`). Within `LogMemory.only` it raises `NotInMemory` instead.
+        Without `may_copy` all chunks are views of the log.
         """
         queue = self._queues.find(topic, queue_id)
         if queue is None:
@@ -167,7 +169,7 @@ class Reader:
             if isinstance(queue, BatchQueue):
                 return self._batches(queue, span, max_count, max_bytes, accept, verify)
             if accept is None and verify is None:
-                return self._plain(queue, span, (low, high), max_count, max_bytes)
+                return self._plain(queue, span, (low, high), max_count, max_bytes, may_copy)
             return self._filtered(queue, span, max_count, max_bytes, accept, verify)
         if high < offset <= queue.next:
             # Another master has shown the messages before `offset` already, and this one has not
@@ -299,6 +301,7 @@ class Reader:
         bounds: tuple[int, int],
         max_count: int,
         max_bytes: int,
+        may_copy: bool,
     ) -> ReadResult:
         """Read without a filter: adjacent records in the log are returned as one view."""
         offset, stop = span
@@ -306,7 +309,7 @@ class Reader:
         if damage is not None and not units:
             return self._damaged(queue, offset, damage)
         chunks, records, passed, size, changed = self._neighbours.find(
-            queue, offset, units, max_bytes
+            queue, offset, units, max_bytes, may_copy=may_copy
         )
         if changed and not passed:
             return self._changed(queue, offset)

@@ -26,6 +26,7 @@ NEIGHBOURS_MAX = 512
 """Limit of units examined per call."""
 GATHER_SPANS_MIN, GATHER_BYTES_MAX = 4, 16 * 1024
 """So many chunks are copied into one if they have fewer bytes than this on average."""
+_NEVER_SPANS = NEIGHBOURS_MAX + 1
 
 
 class NeighboursArgs(ctypes.Structure):
@@ -99,15 +100,25 @@ class NativeNeighbours:
         """The view of the last call; its address does not change while it is alive."""
 
     def find(
-        self, view: memoryview, start: int, units: bytes, first: int, queue_id: int, room: int
+        self,
+        view: memoryview,
+        start: int,
+        units: bytes,
+        first: int,
+        queue_id: int,
+        room: int,
+        *,
+        may_copy: bool = True,
     ) -> NeighboursArgs:
         """The records of up to `NEIGHBOURS_MAX` leading `units` in `view`.
 
         `start` is the log offset of the view, `first` the queue offset of the first unit; the
-        records behind the first one have `room` bytes in all.
+        records behind the first one have `room` bytes in all. With `may_copy` short records are
+        copied, see `chunks`.
         """
         self._set_args(view, start, units, first, queue_id, room)
-        self._copied = self._call(self._at, GATHER_SPANS_MIN, GATHER_BYTES_MAX)
+        spans_min = GATHER_SPANS_MIN if may_copy else _NEVER_SPANS
+        self._copied = self._call(self._at, spans_min, GATHER_BYTES_MAX)
         return self._args
 
     def answer(

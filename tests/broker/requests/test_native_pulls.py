@@ -13,11 +13,13 @@ from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness, Client, pull, send
 from tests.store.store_internals import flip_bit
 
+from epochmq.base.ports import Buffer
 from epochmq.broker.consume.client_tables import ClientMember, Manner
-from epochmq.broker.requests import native_pulls
+from epochmq.broker.requests import native_pulls, pull_handler
 from epochmq.broker.serving.roles import Role
 from epochmq.model.group import SubscriptionGroupConfig, build
 from epochmq.model.names import retry_topic
+from epochmq.model.record import decode_all
 from epochmq.model.topic import TopicConfig
 from epochmq.native import library
 from epochmq.native.memory import NativeMemory
@@ -297,13 +299,64 @@ def test_a_pull_sees_the_sends_before_it(pair: PullPair) -> None:
 
 def test_names_are_kept_in_bounds(pair: PullPair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_pulls, "NAMES_KEPT_MAX", 2)
-    pulls = native_pulls.NativePulls.make(pair.native.node, lambda *_: None)
+    pulls = native_pulls.NativePulls.make(pair.native.node, pair.native.sink.pulls)
     assert pulls is not None
     client = pair.native.client()
     for number in range(5):
         data = memoryview(bytearray(encode_frame(pull(group=f"none{number}"))))
         assert pulls.receive(client.session, data, 0, len(data)) == 0
         assert len(pulls._names) <= 2
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_the_copies_of_a_turn_are_bounded(is_native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pulls one read holds: beyond a limit the answers are views of the log."""
+    monkeypatch.setattr(pull_handler, "COPIED_BYTES_MAX", 50_000)
+    monkeypatch.setattr(pull_handler, "VIEWED_MESSAGES_MAX", 20)
+    pair = PullPair()
+    pair.fill(messages=300)
+    client = pair.clients[0]
+    requests = [pull(count=32) for _ in range(60)]
+    for _turn in range(2):
+        for number, request in enumerate(requests):
+            request.opaque = number + 1
+        if is_native:
+            client.put_raw(b"".join(map(encode_frame, requests)))
+        else:
+            client.put(*requests)
+        outbox = client.session.outbox
+        total = sum(map(len, outbox))
+        copied = sum(len(chunk) for chunk in outbox if owns_bytes(chunk))
+        answers = client.take()
+        counts = [len(decode_all(bytes(answer.body))) for answer in answers]
+        first = counts.index(20)
+        assert counts == [32] * first + [20] * (60 - first)
+        assert all(answers[0].body.startswith(answer.body) for answer in answers)
+        one = len(answers[0].body)
+        assert 50_000 <= copied < 50_000 + one + 60 * 300 < total
+        pair.turn()
+
+
+def test_more_pulls_than_a_turn_can_answer_are_refused(
+    pair: PullPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pull_handler, "COPIED_BYTES_MAX", 1)
+    monkeypatch.setattr(pull_handler, "VIEWS_IN_TURN_MAX", 20)
+    for _turn in range(2):
+        pair.ask(*[pull(count=8) for _ in range(3)])
+        for client in pair.clients:
+            requests = [pull(count=8, offset=number) for number in range(3)]
+            for number, request in enumerate(requests):
+                request.opaque = number + 1
+            client.put(*requests)
+            codes = [answer.code for answer in client.take()]
+            assert codes == [0, ResponseCode.SYSTEM_BUSY, ResponseCode.SYSTEM_BUSY]
+        pair.turn()
+
+
+def owns_bytes(chunk: Buffer) -> bool:
+    """Whether a chunk of an answer has memory of its own; others are views of a log file."""
+    return isinstance(chunk, bytes) or isinstance(memoryview(chunk).obj, bytes)
 
 
 def test_large_answers_are_left_to_views(pair: PullPair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,11 @@ gets the same answer from both.
 """
 
 import ctypes
-from collections.abc import Callable
 from struct import Struct
 from typing import Self
 
 from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.requests.pull_handler import PullHandler
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.topic import is_readable
 from epochmq.native.library import Library, library
@@ -33,21 +33,18 @@ MIRRORED = {"pull": -(-(NAMES_AT + _NAMES_MAX) // 8) * 8}
 NAMES_KEPT_MAX = 4096
 """Number of pairs of a group and a topic whose names are kept as text."""
 
-Commit = Callable[[Session, str, str, int, int, int], None]
-"""Commits an offset: session, group, topic, queue id, offset, monotonic time in ms."""
-
 
 class NativePulls:
     """Answers the usual pulls of one broker."""
 
     def __init__(
-        self, native: Library, answers: PullAnswers, node: BrokerContext, commit: Commit
+        self, native: Library, answers: PullAnswers, node: BrokerContext, pulls: PullHandler
     ) -> None:
         native.check_sizes(MIRRORED)
         self._node = node
         self._read = native.read_pull
         self._answers = answers
-        self._commit = commit
+        self._pulls = pulls
         self._pull = NativeMemory(MIRRORED["pull"])
         self._names: dict[bytes, tuple[str, str]] = {}
         self._data = memoryview(b"")
@@ -55,11 +52,11 @@ class NativePulls:
         """Memory address of `_data`."""
 
     @classmethod
-    def make(cls, node: BrokerContext, commit: Commit) -> Self | None:
+    def make(cls, node: BrokerContext, pulls: PullHandler) -> Self | None:
         """Return what answers the usual pulls; None without native code."""
         native = library()
         answers = node.store.pull_answers(HotReplies().pull_found_parts())
-        return None if native is None or answers is None else cls(native, answers, node, commit)
+        return None if native is None or answers is None else cls(native, answers, node, pulls)
 
     def receive(self, session: Session, data: memoryview, start: int, size: int) -> int:
         """Answer the usual pulls at the start of `data[start:size]`; return their bytes."""
@@ -71,11 +68,14 @@ class NativePulls:
             self._address = ctypes.addressof(ctypes.c_char.from_buffer(data))
         now = node.clock.now_ms()
         at, read, place = start, self._read, self._pull.address
-        while at < size:
+        room = all_room = self._pulls.copy_room
+        while at < size and room > 0:
             used = read(place, self._address + at, size - at)
-            if not used or not self._answer(session, now):
+            if not used or not (copied := self._answer(session, now)):
                 break
             at += used
+            room -= copied
+        self._pulls.note_copied(all_room - room)
         return at - start
 
     def _may_serve(self) -> bool:
@@ -90,8 +90,8 @@ class NativePulls:
             or node.groups.forbidden_table
         )
 
-    def _answer(self, session: Session, now: int) -> bool:
-        """Answer the pull that was read; return False if it is not a usual one."""
+    def _answer(self, session: Session, now: int) -> int:
+        """Answer the pull that was read; return the messages' bytes, 0 if it is not a usual one."""
         view = self._pull.view
         opaque, queue_id, offset, count, flags, commit_offset, sub_version, names_size = (
             FIELDS.unpack_from(view)
@@ -101,15 +101,15 @@ class NativePulls:
         node = self._node
         rights = node.serving.rights  # for each pull: the lease may end between two of them
         if not rights.readable or rights.read_needs_slave_read:
-            return False
+            return 0
         group = node.groups.get(group_name)
         topic = node.topics.get(topic_name)
         if group is None or not group.consume_enable or topic is None:
-            return False
+            return 0
         if not is_readable(topic.perm) or not 0 <= queue_id < topic.read_queue_nums:
-            return False
+            return 0
         if not flags & SUBSCRIPTION and not self._wants_all(group, topic_name, sub_version):
-            return False
+            return 0
         options = node.options
         answers = self._answers
         answer = answers.make(
@@ -124,7 +124,7 @@ class NativePulls:
             opaque,
         )
         if answer is None:
-            return False
+            return 0
         stats = node.stats
         stats.pull_hits.total += 1
         stats.read(
@@ -138,8 +138,8 @@ class NativePulls:
         node.request_times.count(PULL, FOUND, now)
         session.send_one(answer)
         if flags & COMMIT_OFFSET:
-            self._commit(session, group_name, topic_name, queue_id, commit_offset, now)
-        return True
+            self._pulls.commit(session, group_name, topic_name, queue_id, commit_offset, now)
+        return answers.size
 
     def _keep_names(self, key: bytes) -> tuple[str, str]:
         """Return group and topic of a pull, and keep the texts for the next one."""

@@ -41,6 +41,20 @@ _EMPTY = frozenset({GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QU
 _HOLDABLE = _EMPTY | {GetStatus.OFFSET_OVERFLOW_ONE}
 _RESET = "OFFSET_RESET"
 NOT_NOW = Reply(ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST] this broker serves no pulls now")
+TOO_MANY = Reply(
+    ResponseCode.SYSTEM_BUSY,
+    "[REJECTREQUEST] too many pulls came at once, this one was not executed; pull again",
+)
+
+
+COPIED_BYTES_MAX = 16 * 1024 * 1024
+"""Short messages are copied into the answers of a turn up to about this. Then the answers are views
+of the log: one read of a connection may hold 800 pulls, each of 256 KiB."""
+VIEWED_MESSAGES_MAX = 32
+"""Maximum number of messages of an answer that is made of views: each needs 200 bytes of memory.
+RocketMQ's clients ask for 32 by default."""
+VIEWS_IN_TURN_MAX = 400_000
+"""With so many views in the answers of a turn, 80 MB, further pulls are refused as busy."""
 
 
 class PullHandler:
@@ -52,6 +66,10 @@ class PullHandler:
         self._woken: list[PullRequest] = []
         self._lost_one = False
         """True once an offset could not be committed, so that only the first failure is logged."""
+        self._copied_bytes = 0
+        """Bytes of messages in the answers of this turn."""
+        self._views = 0
+        """Messages in the answers of this turn that are made of views."""
         self.in_turn = False
         """True while a turn ends: `run_woken` then serves the woken pulls in the same turn."""
         node.arrivals.add(self.arrived)
@@ -127,17 +145,25 @@ class PullHandler:
         """
         node = self._node
         options = node.options
+        count = max(1, min(request.max_count, options.max_transfer_count_on_message_in_memory))
+        may_copy = self.copy_room > 0
+        if self._views >= VIEWS_IN_TURN_MAX:
+            _answer_plain(request, TOO_MANY)
+            return
         result = node.store.read_queue(
             request.topic,
             request.queue_id,
             request.offset,
-            max(1, min(request.max_count, options.max_transfer_count_on_message_in_memory)),
+            count if may_copy else min(count, VIEWED_MESSAGES_MAX),
             options.max_transfer_bytes_on_message_in_memory,
             request.accept,
             request.verify,
             from_memory=from_memory and node.cold_reads.has_room,
+            may_copy=may_copy,
         )
         if result.status is GetStatus.FOUND:
+            self._copied_bytes += result.size
+            self._views += 0 if may_copy else result.count
             stats = node.stats
             stats.pull_hits.total += 1
             stats.read(
@@ -211,8 +237,18 @@ class PullHandler:
         if not before and woken and not self.in_turn:
             node.ports.soon(self.run_woken)
 
+    @property
+    def copy_room(self) -> int:
+        """Bytes of messages that may still be copied into answers in this turn."""
+        return COPIED_BYTES_MAX - self._copied_bytes
+
+    def note_copied(self, size: int) -> None:
+        """Note that `size` bytes of messages were copied into answers."""
+        self._copied_bytes += size
+
     def run_woken(self) -> None:
-        """Execute the woken requests again."""
+        """Execute the woken requests again, at the end of a turn."""
+        self._copied_bytes = self._views = 0
         while self._woken:
             woken, self._woken = self._woken, []
             self._again(woken, self._node.clock.now_ms())

@@ -75,7 +75,7 @@ class BrokerSink:
         self.stage = SendStage(node)
         self.pulls = PullHandler(node)
         is_open = node.access is None  # signatures of pulls are checked in Python
-        self._native_pulls = NativePulls.make(node, self.pulls.commit) if is_open else None
+        self._native_pulls = NativePulls.make(node, self.pulls) if is_open else None
         self._pulling: set[int] = set()
         """The ids of the sessions that have pulled: their next request may be a pull too."""
         self.pops = PopHandler(node)
