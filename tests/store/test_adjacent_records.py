@@ -17,7 +17,7 @@ from epochmq.store.store import Store
 WALL = 1_700_000_000_000
 
 
-@pytest.mark.skipif(library.library() is None, reason="no native code")
+@pytest.mark.skipif(library.library() is None, reason=library.which())
 @pytest.mark.parametrize("topics", [1, 2, 3], ids=["side by side", "apart", "further apart"])
 def test_with_native_code_and_without_it(topics: int) -> None:
     rng = Random(f"neighbours {topics}")
@@ -59,7 +59,7 @@ def found_with(
     return found.passed, found.changed
 
 
-@pytest.mark.skipif(library.library() is None, reason="no native code")
+@pytest.mark.skipif(library.library() is None, reason=library.which())
 @pytest.mark.parametrize(("body", "chunks"), [(0, 1), (3_000, 1), (17_000, 8)])
 def test_many_short_chunks_are_copied_into_one(body: int, chunks: int) -> None:
     options = replace(SMALL, commit_log_file_bytes=1 << 20)
@@ -74,7 +74,7 @@ def test_many_short_chunks_are_copied_into_one(body: int, chunks: int) -> None:
     assert bodies == [b"%d" % number * body for number in range(8)]
 
 
-@pytest.mark.skipif(library.library() is None, reason="no native code")
+@pytest.mark.skipif(library.library() is None, reason=library.which())
 @pytest.mark.parametrize("file_bytes", [4096, 1 << 20], ids=["several files", "one file"])
 def test_copies_can_be_left_out(file_bytes: int) -> None:
     store = Store.open(SimDisk(), replace(SMALL, commit_log_file_bytes=file_bytes), HOST, WALL)

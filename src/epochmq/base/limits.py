@@ -76,6 +76,16 @@ A busy broker that stores 3 MB a second answers the last of them within the time
 UNSENT_TOTAL_BYTES_MAX = 1024 * 1024 * 1024
 """Unsent answers to all peers of one server; the peer with the most is disconnected first."""
 
+PULL_COPIES_BYTES_MAX = 16 * 1024 * 1024
+"""Short messages are copied into the answers to the pulls of a turn up to about this. Then the
+answers are views of the log: one read of a connection may hold 850 pulls, each of 256 KiB."""
+PULL_VIEWS_MAX = 32
+"""Maximum number of messages of an answer that is made of views: a view needs 200 bytes of memory.
+RocketMQ's clients ask for 32 by default."""
+PULL_VIEWS_IN_TURN_MAX = 400_000
+"""With so many messages in answers that are made of views, 80 MB, further pulls of the turn are
+refused as busy."""
+
 IDLE_MS = 120_000
 HALF_FRAME_MS = 30_000
 """A frame must be complete within this time after its first byte (slow-loris)."""

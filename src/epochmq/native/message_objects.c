@@ -243,7 +243,7 @@ PyObject *epq_gather(neighbours *n, int64_t spans_min, int64_t bytes_max)
     return gathered;
 }
 
-enum { TEXTS = 8, NUMBERS = TEXTS - 1, NEXT = 1, HEAD_MAX = 1024, NUMBER_MAX = 20, FRAME_PREFIX = 8 };
+enum { TEXTS = 8, NUMBERS = TEXTS - 1, NEXT = 1, HEAD_MAX = 1024, NUMBER_MAX = 20 };
 
 /* The head of an answer to a pull: a number between two texts, the offset of the next pull at NEXT.
  * Mirrored by store/pull_answers.py. */
@@ -261,14 +261,14 @@ static uint8_t *put_head(uint8_t *to, const pull_head *h, int64_t body_size)
 {
     uint8_t *begin = to;
     const uint8_t *text = h->texts;
-    to += FRAME_PREFIX;
+    to += PREFIX;
     for (int n = 0; n < TEXTS; n++) {
         if (n)
             to = put_number(to, h->numbers[n - 1]);
         to = copy(to, text, h->sizes[n]);
         text += h->sizes[n];
     }
-    int64_t size = to - begin - FRAME_PREFIX;
+    int64_t size = to - begin - PREFIX;
     put32(begin, (uint32_t)(4 + size + body_size));
     put32(begin + 4, (uint32_t)size);
     return to;
@@ -292,7 +292,7 @@ PyObject *epq_answer_pull(neighbours *n, pull_head *h)
     epq_neighbours(n);
     for (int t = 0; t < TEXTS; t++)
         texts += h->sizes[t];
-    if (!has_all(n) || n->size > h->size_max || texts > HEAD_MAX - FRAME_PREFIX - NUMBERS * NUMBER_MAX)
+    if (!has_all(n) || n->size > h->size_max || texts > HEAD_MAX - PREFIX - NUMBERS * NUMBER_MAX)
         return PyBytes_FromStringAndSize(NULL, 0);
     h->numbers[NEXT] = n->first + n->passed;
     int64_t head_size = put_head(head, h, n->size) - head;

@@ -17,6 +17,7 @@
 
 #include "record_layout.h"
 
+#define PREFIX 8            /* of a frame: its length, and the length of its header */
 #define PAIR_END 0x02       /* between two properties */
 #define NAME_END 0x01       /* between a property's name and its value */
 #define PROPERTIES_MAX 32767

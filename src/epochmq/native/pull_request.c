@@ -79,25 +79,16 @@ static int read_value(pull_fields *f, uint32_t bit, span value)
     }
 }
 
-static int read_fields(cursor *c, void *into)
+static int read_field(void *into, span name, span value, int escaped)
 {
     pull_fields *f = into;
-    if (!json_mark(c, '{'))
+    uint32_t bit = name_bit(name);
+    if (!bit)
+        return 1; /* such as maxMsgBytes, or the broker's name */
+    if (escaped || f->seen & bit || !read_value(f, bit, value))
         return 0;
-    do {
-        span name, value;
-        int escaped;
-        if (!json_string(c, &name, &escaped) || escaped || !json_mark(c, ':') ||
-            !json_string(c, &value, &escaped))
-            return 0;
-        uint32_t bit = name_bit(name);
-        if (!bit)
-            continue; /* such as maxMsgBytes, or the broker's name */
-        if (escaped || f->seen & bit || !read_value(f, bit, value))
-            return 0;
-        f->seen |= bit;
-    } while (json_mark(c, ','));
-    return json_mark(c, '}');
+    f->seen |= bit;
+    return 1;
 }
 
 /* Reads the request at the start of `data`. Returns how many bytes it has; 0: not for the native code. */
@@ -113,7 +104,7 @@ int64_t epq_read_pull(pull *p, const uint8_t *data, int64_t size)
     request_head head;
     pull_fields f = {.pull = p};
     p->sub_version = 0;
-    if (!read_head((span){data + PREFIX, header}, &head, read_fields, &f) || head.code != PULL ||
+    if (!read_head((span){data + PREFIX, header}, &head, read_field, &f) || head.code != PULL ||
         head.flag || (f.seen & needed) != needed)
         return 0;
     if (p->sys_flag & SUBSCRIPTION && (f.wants_some || !(f.seen & TEXT)))

@@ -7,8 +7,22 @@ int is_name(span text, const char *name)
     return text.size == (int64_t)size && memcmp(text.at, name, size) == 0;
 }
 
+static int read_fields(cursor *c, field_reader *read_field, void *into)
+{
+    if (!json_mark(c, '{'))
+        return 0;
+    do {
+        span name, value;
+        int escaped;
+        if (!json_string(c, &name, &escaped) || escaped || !json_mark(c, ':') ||
+            !json_string(c, &value, &escaped) || !read_field(into, name, value, escaped))
+            return 0;
+    } while (json_mark(c, ','));
+    return json_mark(c, '}');
+}
+
 /* The whole header. 0: not for the native code. */
-int read_head(span header, request_head *head, fields_reader *read_fields, void *into)
+int read_head(span header, request_head *head, field_reader *read_field, void *into)
 {
     cursor c = {header.at, header.at + header.size};
     uint32_t seen = 0, bit;
@@ -26,7 +40,7 @@ int read_head(span header, request_head *head, fields_reader *read_fields, void 
                 return 0;
         } else if (is_name(name, "extFields")) {
             bit = 2;
-            if (!read_fields(&c, into))
+            if (!read_fields(&c, read_field, into))
                 return 0;
         } else if (is_name(name, "flag")) {
             bit = 4;

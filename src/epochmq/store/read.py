@@ -97,8 +97,15 @@ class Reader:
         native = library.library()
         if native is None:
             return None
-        parts = self._files, self._pointers, self._check, self.memory
-        return PullAnswers(native, *parts, header_parts, self._count_found)
+        return PullAnswers(
+            native,
+            self._files,
+            self._pointers,
+            self._check,
+            self.memory,
+            header_parts,
+            self._count_found,
+        )
 
     def _count_found(self, messages: int) -> None:
         self.found += 1

@@ -13,9 +13,10 @@ from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness, Client, pull, send
 from tests.store.store_internals import flip_bit
 
+from epochmq.base import limits
 from epochmq.base.ports import Buffer
 from epochmq.broker.consume.client_tables import ClientMember, Manner
-from epochmq.broker.requests import native_pulls, pull_handler
+from epochmq.broker.requests import native_pulls
 from epochmq.broker.serving.roles import Role
 from epochmq.model.group import SubscriptionGroupConfig, build
 from epochmq.model.names import retry_topic
@@ -311,8 +312,8 @@ def test_names_are_kept_in_bounds(pair: PullPair, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("is_native", [True, False])
 def test_the_copies_of_a_turn_are_bounded(is_native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many pulls one read holds: beyond a limit the answers are views of the log."""
-    monkeypatch.setattr(pull_handler, "COPIED_BYTES_MAX", 50_000)
-    monkeypatch.setattr(pull_handler, "VIEWED_MESSAGES_MAX", 20)
+    monkeypatch.setattr(limits, "PULL_COPIES_BYTES_MAX", 50_000)
+    monkeypatch.setattr(limits, "PULL_VIEWS_MAX", 20)
     pair = PullPair()
     pair.fill(messages=300)
     client = pair.clients[0]
@@ -340,8 +341,8 @@ def test_the_copies_of_a_turn_are_bounded(is_native: bool, monkeypatch: pytest.M
 def test_more_pulls_than_a_turn_can_answer_are_refused(
     pair: PullPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pull_handler, "COPIED_BYTES_MAX", 1)
-    monkeypatch.setattr(pull_handler, "VIEWS_IN_TURN_MAX", 20)
+    monkeypatch.setattr(limits, "PULL_COPIES_BYTES_MAX", 1)
+    monkeypatch.setattr(limits, "PULL_VIEWS_IN_TURN_MAX", 20)
     for _turn in range(2):
         pair.ask(*[pull(count=8) for _ in range(3)])
         for client in pair.clients:

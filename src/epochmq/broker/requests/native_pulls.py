@@ -23,9 +23,13 @@ from epochmq.wire.session import Session
 
 PULL = int(RequestCode.PULL_MESSAGE)
 FOUND = int(ResponseCode.SUCCESS)
+"""Plain numbers: `IntEnum` is slower as a part of a key."""
 
 FIELDS = Struct("=8q")
+"""The numbers in `pull` of pull_request.c: opaque, queue id, offset, count, system flag, offset to
+commit, version of the subscription, size of the names."""
 NAMES_AT = FIELDS.size
+"""Position of the names: the group, a zero byte, the topic."""
 _NAMES_MAX = 511
 MIRRORED = {"pull": -(-(NAMES_AT + _NAMES_MAX) // 8) * 8}
 """Structures that are also defined in C."""

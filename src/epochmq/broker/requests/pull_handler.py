@@ -7,8 +7,8 @@ messages. An answer would make the client pull again at once, for messages of ot
 
 import logging
 
+from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.base.limits import HOLD_MS_MAX
 from epochmq.broker.consume.long_polling import PullRequest
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.lock_ballot import another_holds
@@ -45,16 +45,6 @@ TOO_MANY = Reply(
     ResponseCode.SYSTEM_BUSY,
     "[REJECTREQUEST] too many pulls came at once, this one was not executed; pull again",
 )
-
-
-COPIED_BYTES_MAX = 16 * 1024 * 1024
-"""Short messages are copied into the answers of a turn up to about this. Then the answers are views
-of the log: one read of a connection may hold 800 pulls, each of 256 KiB."""
-VIEWED_MESSAGES_MAX = 32
-"""Maximum number of messages of an answer that is made of views: each needs 200 bytes of memory.
-RocketMQ's clients ask for 32 by default."""
-VIEWS_IN_TURN_MAX = 400_000
-"""With so many views in the answers of a turn, 80 MB, further pulls are refused as busy."""
 
 
 class PullHandler:
@@ -103,7 +93,7 @@ class PullHandler:
             wait = header.suspendTimeoutMillis
             if not node.options.long_polling_enable:
                 wait = node.options.short_polling_time_mills
-            request.deadline = now + min(max(wait, 0), HOLD_MS_MAX)
+            request.deadline = now + min(max(wait, 0), limits.HOLD_MS_MAX)
         if node.offsets.has_resets and self._is_reset(request):
             self._answer_reset(request, now)
             return  # the client's commit would restore the old offset
@@ -147,14 +137,14 @@ class PullHandler:
         options = node.options
         count = max(1, min(request.max_count, options.max_transfer_count_on_message_in_memory))
         may_copy = self.copy_room > 0
-        if self._views >= VIEWS_IN_TURN_MAX:
+        if self._views >= limits.PULL_VIEWS_IN_TURN_MAX:
             _answer_plain(request, TOO_MANY)
             return
         result = node.store.read_queue(
             request.topic,
             request.queue_id,
             request.offset,
-            count if may_copy else min(count, VIEWED_MESSAGES_MAX),
+            count if may_copy else min(count, limits.PULL_VIEWS_MAX),
             options.max_transfer_bytes_on_message_in_memory,
             request.accept,
             request.verify,
@@ -240,7 +230,7 @@ class PullHandler:
     @property
     def copy_room(self) -> int:
         """Bytes of messages that may still be copied into answers in this turn."""
-        return COPIED_BYTES_MAX - self._copied_bytes
+        return limits.PULL_COPIES_BYTES_MAX - self._copied_bytes
 
     def note_copied(self, size: int) -> None:
         """Note that `size` bytes of messages were copied into answers."""
