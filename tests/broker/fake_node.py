@@ -73,6 +73,7 @@ class FakeStore:
         self.disk_full = False
         self.out_of_resources = False
         self.reading_memory_only = nullcontext
+        self.confirm_reads = lambda: None
         self.retention = SimpleNamespace(by_hand=False, adopt=lambda options: None)
 
     def put(self, topic: str, queue_id: int, *bodies: bytes, keys: tuple[str, ...] = ()) -> None:

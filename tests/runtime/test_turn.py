@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from epochmq.base.errors import OurBug
-from epochmq.runtime.turn import Turn, turn_of
+from epochmq.runtime import turn as module
+from epochmq.runtime.turn import WAITING_NS, Rank, Turn, turn_of
 from epochmq.wire.frame import RawFrame
 from epochmq.wire.session import Session
 
@@ -113,3 +114,83 @@ def test_a_loop_has_one_turn_and_takes_it_along_when_it_goes() -> None:
     del turn, loop
     gc.collect()
     assert gone() is None
+
+
+class Waiting:
+    """A connection whose waiting requests take `cost_ns`, in its time `left` more turns."""
+
+    def __init__(self, turn: Turn, now_ns: list[int], cost_ns: int, left: int = 0) -> None:
+        self.turn, self.now_ns, self.cost_ns, self.left = turn, now_ns, cost_ns, left
+        self.calls: list[int] = []
+
+    def go_on(self) -> None:
+        self.calls.append(self.now_ns[0])
+        self.now_ns[0] += self.cost_ns
+        if self.left:
+            self.left -= 1
+            self.turn.wait(self, Rank.SERVED)
+
+
+@pytest.fixture
+def now_ns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The time of the turns; nothing but the test moves it."""
+    now = [1]
+    monkeypatch.setattr(module, "steady_ns", lambda: now[0])
+    return now
+
+
+async def test_waiting_connections_are_called_by_rank_and_then_by_age(now_ns: list[int]) -> None:
+    turn = Turn()
+    order: list[tuple[Rank, int]] = []
+
+    class Named(Waiting):
+        def __init__(self, name: tuple[Rank, int]) -> None:
+            super().__init__(turn, now_ns, 1)
+            self.name = name
+
+        def go_on(self) -> None:
+            order.append(self.name)
+
+    ranks = [Rank.SERVED, Rank.LONG, Rank.SHORT]
+    for number in range(3):
+        for rank in ranks:
+            turn.wait(Named((rank, number)), rank)
+    await a_turn()
+    assert order == [(rank, number) for rank in sorted(ranks) for number in range(3)]
+
+
+async def test_waiting_connections_get_a_part_of_each_turn(now_ns: list[int]) -> None:
+    """The others are called in later turns, and one of each rank is called in any case."""
+    turn = Turn()
+    short = [Waiting(turn, now_ns, WAITING_NS // 2) for _ in range(6)]
+    long = Waiting(turn, now_ns, 1, left=5)
+    turn.wait(long, Rank.LONG)
+    for each in short:
+        turn.wait(each, Rank.SHORT)
+    counts = []
+    while sum(len(each.calls) for each in short) < len(short):
+        await asyncio.sleep(0)
+        counts.append((sum(len(each.calls) for each in short), len(long.calls)))
+    assert sorted(set(counts)) == [(0, 0), (2, 1), (4, 2), (6, 3)]
+
+
+async def test_one_slow_request_does_not_keep_others_of_its_rank_forever(
+    now_ns: list[int],
+) -> None:
+    turn = Turn()
+    slow = [Waiting(turn, now_ns, 100 * WAITING_NS, left=3) for _ in range(4)]
+    for each in slow:
+        turn.wait(each, Rank.SERVED)
+    for _ in range(60):
+        await asyncio.sleep(0)
+    assert [len(each.calls) for each in slow] == [4] * 4
+    first = [each.calls[0] for each in slow]
+    assert first == sorted(first)
+
+
+async def test_a_connections_part_ends_with_the_turn(now_ns: list[int]) -> None:
+    turn = Turn()
+    turn.begin(Sink())
+    assert turn.share_end() == now_ns[0] + module.SHARE_NS
+    now_ns[0] += module.TURN_NS - 1
+    assert turn.share_end() == turn.ends_ns == now_ns[0] + 1

@@ -96,7 +96,7 @@ HALF_FRAMES_SHARE = 16
 fraction of the machine's memory if that is less; the largest is dropped first."""
 
 KEY_SEARCHES_MAX = 64
-"""Searches by key that a broker runs at a time, in turn."""
+"""Searches by key, and statistics of all groups, that a broker runs at a time, in turn."""
 
 KEY_PLACES_MAX = 10_000
 """Places of messages with one key that a broker names; a reader of more reads the queues."""
@@ -113,6 +113,9 @@ POP_ORDER_SPAN_MAX = 64
 """Messages of one queue that ordered pops deliver, counted from the first unacknowledged one;
 acknowledgements among them are remembered."""
 POP_ACKS_PER_REQUEST_MAX = 1_024
+POP_COPIES_BYTES_MAX = 128 * 1024 * 1024
+"""Copies of popped messages whose check points are not stored yet, for example because a replica is
+slow. With more, further pops are answered with POLLING_FULL."""
 ESCAPES_MAX = 20_000
 """Messages that wait for a master of another group; further ones are tried again later."""
 ESCAPES_REMEMBERED_MAX = 65_536

@@ -38,7 +38,8 @@ class BrokerMetrics:
 
     Args:
         node: the broker.
-        buffered_bytes: returns the bytes of incomplete requests and of unsent answers.
+        buffered_bytes: returns the bytes of requests that are incomplete or wait, and of unsent
+            answers.
     """
 
     def __init__(self, node: BrokerContext, buffered_bytes: Callable[[], tuple[int, int]]) -> None:

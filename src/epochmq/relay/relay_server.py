@@ -46,6 +46,7 @@ class MasterConnection:
 
     fast_port = False
     header_bytes_max = limits.ANSWER_HEADER_BYTES_MAX
+    shares_turns = False  # this process chose the broker
     unsent: Budget[Connection] | None = None
     half_frames: Budget[Connection] | None = None
 

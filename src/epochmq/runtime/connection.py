@@ -1,7 +1,12 @@
-"""One TCP connection (asyncio protocol): reads into a shared buffer, writes a session's outbox."""
+"""One TCP connection (asyncio protocol): reads into a shared buffer, writes a session's outbox.
+
+The requests of a client are executed while the client's part of the turn lasts (`turn.py`) and its
+answers are not too large. Then no more is read from the client, and the rest waits (ADR 0107).
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Protocol, cast
 
@@ -10,14 +15,18 @@ from epochmq.base.ports import Buffer
 from epochmq.model import host
 from epochmq.runtime.bounds import Budget
 from epochmq.runtime.clock import steady_ns
-from epochmq.runtime.turn import Turn
-from epochmq.wire.frame import FrameReader
+from epochmq.runtime.turn import Rank, Turn
+from epochmq.wire.frame import FrameReader, RawFrame
 from epochmq.wire.long_header import command_of, refusal_of
 from epochmq.wire.session import FrameSink, Session
 
 WRITE_HIGH_BYTES = 4 * 1024 * 1024
 """With more unsent bytes, the peer's requests are not read until the peer reads answers."""
 WRITE_LOW_BYTES = 1024 * 1024
+OUTBOX_BYTES_MAX = 4 * 1024 * 1024
+"""With more bytes of answers in a turn, a client's further requests wait until they are written."""
+SHORT_BYTES = 4096
+"""A read up to this size has few requests: it waits less if it must wait."""
 PIECE_BYTES = 1024 * 1024
 """Larger outboxes are joined and written in pieces of about this size."""
 
@@ -47,6 +56,8 @@ class Owner(Protocol):
     fast_port: bool
     unsent_bytes_max: int
     header_bytes_max: int
+    shares_turns: bool
+    """Whether the requests of a peer may wait, so that other peers have their part of a turn."""
 
     @property
     def unsent(self) -> Budget["Connection"] | None: ...
@@ -74,6 +85,7 @@ class Connection(asyncio.BufferedProtocol):
         "_aborted",
         "_feed",
         "_half_frames",
+        "_is_asked",
         "_loop",
         "_misses",
         "_opened",
@@ -81,10 +93,14 @@ class Connection(asyncio.BufferedProtocol):
         "_raw",
         "_reader",
         "_reason",
+        "_shares_turns",
         "_sink",
         "_transport",
         "_turn",
+        "_unread",
         "_unsent",
+        "_waiting",
+        "_waiting_bytes",
         "closing_since",
         "heard_ms",
         "sent_ms",
@@ -104,6 +120,14 @@ class Connection(asyncio.BufferedProtocol):
         self._misses = 0
         self._unsent = owner.unsent
         self._half_frames = owner.half_frames
+        self._shares_turns = owner.shares_turns
+        self._waiting: deque[RawFrame] = deque()
+        """Frames that wait for a later turn, or until answers are written."""
+        self._waiting_bytes = 0
+        self._unread: bytearray | None = None
+        """A read that waits for a later turn, before its frames are cut."""
+        self._is_asked = False
+        """Whether the turn calls `go_on`."""
         self._reason = ""
         self._transport: asyncio.Transport
         self.session: Session
@@ -150,30 +174,36 @@ class Connection(asyncio.BufferedProtocol):
         try:
             if self._reader.room is not None:
                 self._read_on(nbytes, now)
-                return
-            start, skipped = 0, self._misses
-            if skipped:
-                self._misses = skipped - 1
-            elif self._raw is not None:
-                if self._reader.partial_since is None:
-                    start = self._raw(self.session, turn.buffer, 0, nbytes)
-                else:
-                    start = self._complete(self._raw, turn.buffer, nbytes, now)
-                if start == nbytes:
-                    return
-            frames = self._feed(turn.buffer[start:nbytes], now)
-            if frames:
-                if not start and not skipped:
-                    self._misses = RAW_MISSES
-                self._sink.receive(self.session, frames, now)
-            if self._reader.long_headers:
-                self._refuse_long_headers()
-            if not frames or nbytes > KEPT_BYTES:
-                self._kept(nbytes)
+            elif self._shares_turns and (self._waiting_bytes or steady_ns() >= turn.ends_ns):
+                self._keep_unread(turn.buffer[:nbytes])
+            else:
+                self._process(turn.buffer, nbytes, now)
         except PeerError as error:
             self.cut(str(error))
         except Exception as error:
             self._fail(error)
+
+    def _process(self, buffer: memoryview, nbytes: int, now: int) -> None:
+        """Process a read: `buffer[:nbytes]`."""
+        start, skipped = 0, self._misses
+        if skipped:
+            self._misses = skipped - 1
+        elif self._raw is not None:
+            if self._reader.partial_since is None:
+                start = self._raw(self.session, buffer, 0, nbytes)
+            else:
+                start = self._complete(self._raw, buffer, nbytes, now)
+            if start == nbytes:
+                return
+        frames = self._feed(buffer[start:nbytes], now)
+        if frames:
+            if not start and not skipped:
+                self._misses = RAW_MISSES
+            self._receive(frames, now)
+        if self._reader.long_headers:
+            self._refuse_long_headers()
+        if not frames or nbytes > KEPT_BYTES:
+            self._kept(nbytes)
 
     def _complete(self, raw: RawReceiver, buffer: memoryview, nbytes: int, now: int) -> int:
         """Complete the kept half frame first, then pass the rest of the read to `raw`."""
@@ -201,9 +231,95 @@ class Connection(asyncio.BufferedProtocol):
         if raw is None or not raw(self.session, memoryview(whole), 0, len(whole)):
             frames = self._feed(whole, now)
             if frames:
-                self._sink.receive(self.session, frames, now)
+                self._receive(frames, now)
             else:
                 self._refuse_long_headers()
+
+    # Requests that wait ----------------------------------------------------------------------
+
+    def _receive(self, frames: list[RawFrame], now: int) -> None:
+        """Pass frames to the sink; those that begin too late wait."""
+        if len(frames) == 1 or not self._shares_turns:
+            self._sink.receive(self.session, frames, now)
+            return
+        done = self._run(frames, now)
+        if done == len(frames) or self.closing_since is not None:
+            return
+        for frame in frames[done:]:
+            body = memoryview(bytes(frame.body))
+            self._waiting.append(RawFrame(frame.header, frame.binary, body))
+        self._count_waiting(sum(map(_size_of, self._waiting)))
+        self._wait(Rank.SERVED)
+
+    def _run(self, frames: Sequence[RawFrame], now: int) -> int:
+        """Pass frames to the sink while there is time, at least one; return their number."""
+        session, receive = self.session, self._sink.receive
+        end_ns = self._turn.share_end()
+        for number, frame in enumerate(frames, start=1):
+            receive(session, (frame,), now)
+            if session.outbox_bytes > OUTBOX_BYTES_MAX or steady_ns() >= end_ns:
+                return number
+            if self.closing_since is not None:
+                break
+        return len(frames)
+
+    def _keep_unread(self, data: memoryview) -> None:
+        """Keep a read for a later turn: the time of this turn is over."""
+        if self._unread is None:
+            self._unread = bytearray(data)
+        else:
+            self._unread += data
+        self._count_waiting(len(data))
+        self._wait(Rank.SHORT if len(self._unread) <= SHORT_BYTES else Rank.LONG)
+
+    def _count_waiting(self, nbytes: int) -> None:
+        self._waiting_bytes += nbytes
+        self._count_half_frame(nbytes)
+        self._read_or_pause()
+
+    @property
+    def waits(self) -> bool:
+        """Whether received bytes wait for a later turn, or until answers are written."""
+        return self._waiting_bytes > 0
+
+    def _wait(self, rank: Rank) -> None:
+        """Go on in a later turn, unless answers must be written first (`flush`)."""
+        if not self._is_asked and self.session.outbox_bytes <= OUTBOX_BYTES_MAX:
+            self._is_asked = True
+            self._turn.wait(self, rank)
+
+    def go_on(self) -> None:
+        self._is_asked = False
+        if self.closing_since is not None or self.stalled_since is not None:
+            return  # `resume_writing` follows, or `connection_lost`
+        now = self._turn.begin(self._sink)
+        waiting, unread = self._waiting, self._unread
+        try:
+            if waiting:
+                for _ in range(self._run(waiting, now)):
+                    self._waiting_bytes -= _size_of(waiting.popleft())
+            elif unread is not None:
+                self._unread = None
+                self._waiting_bytes -= len(unread)
+                self._process(memoryview(unread), len(unread), now)
+        except PeerError as error:
+            self.cut(str(error))
+        except Exception as error:
+            self._fail(error)
+        if self.waits:
+            self._wait(Rank.SERVED)
+        else:
+            self._read_or_pause()
+
+    def _read_or_pause(self) -> None:
+        """Read from the peer while none of its requests wait and it takes its answers."""
+        if self._transport.is_closing():
+            return
+        if self.waits or self.stalled_since is not None:
+            self._transport.pause_reading()
+        else:
+            self._reader.begin_again(self._now())
+            self._transport.resume_reading()
 
     def _refuse_long_headers(self) -> None:
         """Answer requests whose header is too long; a response like that ends the connection."""
@@ -218,14 +334,15 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         self.stalled_since = self._now()
         self.unsent_seen = self.unsent
-        if not self._transport.is_closing():
-            self._transport.pause_reading()
+        self._read_or_pause()
         self._owner.slowed(self, True)
 
     def resume_writing(self) -> None:
         self.stalled_since = None
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
+        if self.waits:
+            self._wait(Rank.SERVED)
+        else:
+            self._read_or_pause()
         self._owner.slowed(self, False)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -233,6 +350,9 @@ class Connection(asyncio.BufferedProtocol):
             self._reason = str(exc) or type(exc).__name__
         self.stalled_since = None
         self._reader.drop()
+        self._waiting.clear()
+        self._unread = None
+        self._waiting_bytes = 0
         self._owner.slowed(self, False)
         try:
             self.session.lost()
@@ -262,6 +382,9 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def partial_since(self) -> int | None:
+        """Since when a frame is incomplete (monotonic ms); None while nothing is read."""
+        if self.waits or self.stalled_since is not None:
+            return None
         return self._reader.partial_since
 
     @property
@@ -273,8 +396,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def half_frame(self) -> int:
-        """Bytes of a frame that is not complete yet."""
-        return self._reader.pending_bytes
+        """Bytes of a frame that is not complete yet, and of frames that wait."""
+        return self._reader.pending_bytes + self._waiting_bytes
 
     def flush(self) -> None:
         """Write the session's outbox; a peer with too many unread bytes is disconnected."""
@@ -302,6 +425,8 @@ class Connection(asyncio.BufferedProtocol):
                 transport.write(piece)
         if self.stalled_since is not None and self.unsent > self._owner.unsent_bytes_max:
             self.abort(f"does not read its answers: {self.unsent} bytes are unsent")
+        elif self.waits and self.stalled_since is None:
+            self._wait(Rank.SERVED)
 
     def abort(self, reason: str) -> None:
         """Close at once; queued bytes are lost."""
@@ -359,6 +484,11 @@ def _pieces(chunks: list[Buffer]) -> list[Buffer]:
     if start < len(chunks):
         pieces.append(b"".join(chunks[start:]))
     return pieces
+
+
+def _size_of(frame: RawFrame) -> int:
+    """Return the bytes of a frame that are kept while it waits."""
+    return len(frame.header) + len(frame.body)
 
 
 def _address(name: object) -> tuple[str, int]:

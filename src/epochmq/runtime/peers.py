@@ -97,6 +97,7 @@ class Peer:
     fast_port = False
     unsent_bytes_max = limits.SESSION_IN_FLIGHT_BYTES_MAX
     header_bytes_max = limits.ANSWER_HEADER_BYTES_MAX
+    shares_turns = False  # this process chose the peer, whose answers must not wait
     unsent: Budget[Connection] | None = None
     half_frames: Budget[Connection] | None = None
 

@@ -45,6 +45,7 @@ class _Port:
     unsent: Budget[Connection]
     half_frames: Budget[Connection]
     header_bytes_max: int = limits.HEADER_BYTES_MAX
+    shares_turns: bool = True
 
     def made(self, connection: Connection) -> str | None:
         return self.server.admit(connection)

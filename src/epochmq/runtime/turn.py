@@ -2,10 +2,16 @@
 
 However many sockets are readable in a turn, each sink gets one `end_of_turn`, and each session with
 queued bytes gets one write. This makes group append, group commit and joined answers possible.
+
+A turn has limited time for requests, and so has each connection in it: one read may contain
+thousands of requests that each take milliseconds. What remains waits for later turns, in which
+short reads and connections that were not served yet come first (ADR 0107).
 """
 
 import asyncio
 import logging
+from collections import deque
+from enum import IntEnum
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -19,22 +25,67 @@ RECEIVE_BYTES = 256 * 1024
 """Size of the one buffer of a loop; 10,000 connections with a buffer each would need 2.5 GB."""
 
 
+_NS_PER_MS = 1_000_000
+TURN_NS = 20 * _NS_PER_MS
+"""Requests begin within this time of a turn; the others wait for a later turn."""
+WAITING_NS = 10 * _NS_PER_MS
+"""Part of a turn for requests that waited; the rest is for those that arrive in the turn."""
+SHARE_NS = 5 * _NS_PER_MS
+"""One connection's part of a turn; it can always execute one request."""
+
+
 class Flushable(Protocol):
     """A connection with bytes to write."""
 
     def flush(self) -> None: ...
 
 
-class Turn:
-    """State of the running turn of one loop; `now` is monotonic ms, read once a turn."""
+class WaitingConnection(Protocol):
+    """A connection with requests that wait for a later turn."""
 
-    __slots__ = ("_dirty", "_scheduled", "_sinks", "buffer", "now")
+    def go_on(self) -> None:
+        """Execute waiting requests for at most the connection's part of a turn."""
+        ...
+
+
+class Rank(IntEnum):
+    """The order in which waiting connections are called."""
+
+    SHORT = 0
+    """It has had no part of a turn yet, and what it sent is short."""
+    LONG = 1
+    """It has had no part of a turn yet."""
+    SERVED = 2
+    """It has used up its part of an earlier turn."""
+
+
+class Turn:
+    """State of the running turn of one loop.
+
+    Attributes:
+        buffer: the shared receive buffer.
+        now: monotonic ms, read once a turn.
+        ends_ns: monotonic ns; no request begins after this time of the turn.
+    """
+
+    __slots__ = (
+        "_dirty",
+        "_scheduled",
+        "_sinks",
+        "_waiting",
+        "buffer",
+        "ends_ns",
+        "now",
+    )
 
     def __init__(self) -> None:
         # No reference to the loop, so that a finished loop and its buffer can be freed.
         self._scheduled = False
         self._sinks: list[FrameSink] = []
         self._dirty: list[Flushable] = []
+        self._waiting: tuple[deque[WaitingConnection], ...] = tuple(deque() for _ in Rank)
+        """The connections that wait, by rank."""
+        self.ends_ns: int = 0
         self.buffer: memoryview[int] = memoryview(bytearray(RECEIVE_BYTES))
         self.now: int = 0
 
@@ -52,6 +103,16 @@ class Turn:
             self._schedule()
         self._dirty.append(connection)
 
+    def share_end(self) -> int:
+        """Return until when a connection may begin requests: its part of the turn begins now."""
+        return min(steady_ns() + SHARE_NS, self.ends_ns)
+
+    def wait(self, connection: WaitingConnection, rank: Rank) -> None:
+        """Call `connection.go_on` in a later turn."""
+        if not self._scheduled:
+            self._schedule()
+        self._waiting[rank].append(connection)
+
     def failed(self, error: Exception, what: str) -> None:
         """Handle a sink's exception: a broken invariant stops the process, others are logged."""
         if isinstance(error, OurBug):
@@ -66,7 +127,9 @@ class Turn:
 
     def _schedule(self) -> None:
         self._scheduled = True
-        self.now = steady_ns() // 1_000_000
+        began_ns = steady_ns()
+        self.now = began_ns // _NS_PER_MS
+        self.ends_ns = began_ns + TURN_NS
         asyncio.get_running_loop().call_soon(self._end)
 
     def _end(self) -> None:
@@ -83,6 +146,24 @@ class Turn:
                 connection.flush()
             except Exception as error:
                 self.failed(error, "writing answers failed")
+        if any(self._waiting):
+            asyncio.get_running_loop().call_soon(self._begin_with_waiting)
+
+    def _begin_with_waiting(self) -> None:
+        """Begin a turn with the requests that wait, for a part of its time.
+
+        One connection of each rank is always called, so that none waits forever. None is called
+        twice.
+        """
+        if not self._scheduled:
+            self._schedule()
+        until_ns = steady_ns() + WAITING_NS
+        counts = [len(waiting) for waiting in self._waiting]
+        for waiting, count in zip(self._waiting, counts, strict=True):
+            for number in range(count):
+                if number and steady_ns() >= until_ns:
+                    break
+                waiting.popleft().go_on()
 
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turn] = WeakKeyDictionary()

@@ -69,9 +69,19 @@ class LogMemory:
         self._here = (0, 0)
         try:
             yield
+        except BaseException:
+            self._lacking = []
+            raise
         finally:
             self._is_only = False
-            lacking, self._lacking = self._lacking, []
+        self.confirm_reads()
+
+    def confirm_reads(self) -> None:
+        """Raise `NotInMemory` if a read within `only` has returned without its bytes.
+
+        A caller that keeps what it read so far calls it first.
+        """
+        lacking, self._lacking = self._lacking, []
         if lacking:  # even if all is in memory now, a read has returned without it
             raise NotInMemory(
                 self.missing_records(sorted(lacking), ahead=0, parts_max=_FAR) or _nothing

@@ -170,6 +170,7 @@ class Store:
         self.missing_messages = reader.missing_messages
         self.missing_records = reader.memory.missing_records
         self.reading_memory_only = reader.memory.only
+        self.confirm_reads = reader.memory.confirm_reads
         self.remake = native.remake
         self.waits = native.waits
         self.topics = queues.names

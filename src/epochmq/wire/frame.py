@@ -114,6 +114,11 @@ class FrameReader:
         """Bytes that are kept of an unfinished frame."""
         return len(self._part) if self._part is not None else 0
 
+    def begin_again(self, now: int) -> None:
+        """Count the age of an unfinished frame from `now` on: nothing was read for some time."""
+        if self.partial_since is not None:
+            self.partial_since = now
+
     def drop(self) -> None:
         """Drop an unfinished frame, when no more data can arrive."""
         self._part = self.partial_since = self.room = None

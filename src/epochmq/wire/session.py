@@ -334,7 +334,10 @@ class FrameSink(Protocol):
         ...
 
     def receive(self, session: Session, frames: Sequence[RawFrame], now: int) -> None:
-        """Handle all frames of one socket read; their bodies are valid only during this call."""
+        """Handle frames in order; their bodies are valid only during this call.
+
+        A server passes the frames of a client one by one (ADR 0107).
+        """
         ...
 
     def end_of_turn(self, now: int) -> None:

@@ -85,7 +85,8 @@ REQUESTS: dict[Code, Callable[[BrokerHarness], Command]] = {
 
 def test_every_code_is_examined() -> None:
     in_controller_mode = {Code.EPOCH_OFFSETS}  # reads as SEARCH_OFFSET_BY_TIMESTAMP
-    assert REQUESTS.keys() | in_controller_mode == READS_MESSAGES
+    in_steps = {Code.GET_BROKER_CONSUME_STATS}
+    assert REQUESTS.keys() | in_controller_mode == READS_MESSAGES | in_steps
 
 
 def answer_of(harness: BrokerHarness, client: Client, asked: Command) -> tuple[int, object, object]:

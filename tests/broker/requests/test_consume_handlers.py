@@ -7,6 +7,7 @@ from tests.broker.fake_session import FakeSession
 from tests.broker.requests.helpers import answer, json_of
 
 from epochmq.broker.consume.client_tables import ClientMember, Manner
+from epochmq.broker.requests.consume_handlers import AllConsumeStats
 from epochmq.model.group import build
 from epochmq.model.topic import MessageQueue, TopicConfig
 from epochmq.wire import json_tolerant
@@ -112,6 +113,49 @@ def test_stats_of_all_groups() -> None:
 
     assert rows("false") == (2, 1)
     assert rows("true") == (1, 0)
+
+
+def test_stats_of_many_groups_are_computed_in_steps() -> None:
+    node = with_messages()
+    for group in range(20):
+        node.groups.find(f"g{group}", WALL)
+        for topic in range(group % 4):
+            name = f"T{topic}"
+            node.topics.put(TopicConfig(topic_name=name, write_queue_nums=3), WALL)
+            node.offsets.commit(f"g{group}", name, 0, 0)
+    at_once = AllConsumeStats(node, ordered_only=False)
+    assert at_once.step(10_000)
+    rows = [row for groups in at_once.result.consume_stats_list for row in groups.values()]
+    assert sum(map(len, rows)) == 1 + 5 * (1 + 2 + 3)
+    for items in (1, 4, 10):
+        stepwise = AllConsumeStats(node, ordered_only=False)
+        steps, before = 0, 0
+        is_over = False
+        while not is_over:
+            is_over = stepwise.step(items)
+            found = stepwise.result.consume_stats_list
+            queues = sum(
+                len(stats.offset_table) for row in found for one in row.values() for stats in one
+            )
+            assert queues - before <= items + 3
+            steps, before = steps + 1, queues
+        assert steps > 60 // (items + 3)
+        assert stepwise.result == at_once.result
+
+
+def test_stats_of_all_groups_while_groups_and_topics_are_deleted() -> None:
+    node = with_messages()
+    for topic in ("U", "V"):
+        node.topics.put(TopicConfig(topic_name=topic, write_queue_nums=1), WALL)
+        node.offsets.commit("g", topic, 0, 0)
+    search = AllConsumeStats(node, ordered_only=False)
+    assert not search.step(1)
+    node.topics.delete("V", WALL)
+    node.groups.delete("g", WALL)
+    while not search.step(1):
+        pass
+    (mine,) = [row["g"] for row in search.result.consume_stats_list if "g" in row]
+    assert len(mine) == 2
 
 
 def test_time_spans() -> None:

@@ -8,7 +8,9 @@ from tests.broker.become import become
 from tests.broker.broker_harness import Client, ext
 from tests.broker.pop_harness import PopHarness, Popped, ack, command, pop, popped
 
+from epochmq.base import limits
 from epochmq.broker.internal_writes.internal_writer import WriteOutcome
+from epochmq.broker.requests import pop_handler
 from epochmq.broker.serving.roles import Role
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
@@ -215,6 +217,54 @@ def test_with_synchronous_flush_the_answer_waits_for_the_check_point() -> None:
     assert harness.offset() == 2
 
 
+def test_copies_of_messages_whose_check_points_wait_are_limited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A disk or replica that is slow does not let pops fill the memory."""
+    monkeypatch.setattr(limits, "POP_COPIES_BYTES_MAX", 300)
+    harness = PopHarness(flush_disk_type="SYNC_FLUSH")
+    harness.put(b"a" * 100, b"b" * 100)
+    harness.store.sync()
+    harness.turn()
+    clients = [harness.client() for _ in range(4)]
+    for number, client in enumerate(clients):
+        client.put(pop(group=f"G{number}", poll_ms=15_000))
+        harness.turn()
+    codes = [answer.code for client in clients for answer in client.take()]
+    assert codes == [ResponseCode.POLLING_FULL] * 3
+    harness.store.sync()
+    harness.turn()
+    assert [one.body[:1] for one in heard(clients[0])] == [b"a", b"b"]
+    clients[1].put(pop(group="G1"))
+    harness.turn()
+    assert clients[1].take() == []  # it waits for its check point
+    harness.store.sync()
+    harness.turn()
+    assert [one.body[:1] for one in heard(clients[1])] == [b"a", b"b"]
+
+
+def test_copies_of_messages_whose_order_is_not_copied_yet_are_limited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "POP_COPIES_BYTES_MAX", 1)
+    harness = PopHarness()
+    waiting: list[Any] = []
+    monkeypatch.setattr(pop_handler, "when_copied", lambda node, now, done: waiting.append(done))
+    harness.put(b"a", b"b")
+    first, second = harness.client(), harness.client()
+    first.put(pop(order="true", count=1))
+    harness.turn()
+    assert second.ask(pop(group="H", order="true")).code == ResponseCode.POLLING_FULL
+    waiting.pop()(True)
+    harness.turn()
+    assert [one.body for one in heard(first)] == [b"a"]
+    second.put(pop(group="H", order="true"))
+    harness.turn()
+    waiting.pop()(True)
+    harness.turn()
+    assert [one.body for one in heard(second)] == [b"a", b"b"]
+
+
 def test_a_client_that_left_the_group_pops_nothing_more() -> None:
     """Else the message would be out with one that has gone, for its whole invisible time."""
     harness = PopHarness()
@@ -290,8 +340,6 @@ def test_an_acknowledgement_wakes_pops_that_wait_for_the_next_batch() -> None:
 
 
 def test_too_many_ordered_queues(monkeypatch: Any) -> None:
-    from epochmq.base import limits
-
     monkeypatch.setattr(limits, "POP_ORDER_QUEUES_MAX", 0)
     harness = PopHarness()
     harness.put(b"a")

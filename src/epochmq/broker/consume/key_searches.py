@@ -1,8 +1,8 @@
-"""Message queries by key: runs searches of the key index, a limited piece in each turn of the loop.
+"""Searches of the key index and other long reads: a limited piece in each turn of the loop.
 
 Millions of messages may share one key, and a search in a time span without any of them still has to
-walk over all of them. A search whose records are not in memory waits until another thread has read
-them; the other searches go on.
+walk over all of them; the statistics of all groups read thousands of queues. A search whose records
+are not in memory waits until another thread has read them; the other searches go on.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ from epochmq.wire.codes import ResponseCode
 T = TypeVar("T")
 
 STEP_ITEMS = 500
-"""Index items that one turn examines; takes about 2 ms."""
+"""Index items, or queues, that one turn examines; takes 2 to 5 ms."""
 COLD_READS_MAX = 10_000
 """A search waits for the device so often; then its records are read in the event loop."""
 
@@ -70,7 +70,7 @@ class KeySearches:
         if len(self) >= limits.KEY_SEARCHES_MAX:
             raise Refused(
                 ResponseCode.SYSTEM_BUSY,
-                f"{len(self)} searches by key are under way already; ask again later",
+                f"{len(self)} searches are under way already; ask again later",
             )
         self._waiting.append(_Running(search, done, COLD_READS_MAX))
         if not self._is_scheduled:

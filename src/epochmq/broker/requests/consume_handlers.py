@@ -20,8 +20,8 @@ from epochmq.wire.bodies.group_bodies import (
 )
 from epochmq.wire.bodies.namesrv_bodies import TopicList
 from epochmq.wire.bodies.topic_bodies import GroupList, TopicOffset, TopicStatsTable
-from epochmq.wire.codes import RequestCode
-from epochmq.wire.command import Command, Reply
+from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.wire.command import HELD, Command, Held, Reply
 from epochmq.wire.header import decode_header
 from epochmq.wire.headers.group_headers import (
     CloneGroupOffsetHeader,
@@ -117,31 +117,80 @@ def _wrapper(node: BrokerContext, group: str, topic: str, queue_id: int) -> Offs
     return found
 
 
+class AllConsumeStats:
+    """The progress of every group, computed step by step: a broker has thousands of groups.
+
+    It is a `SteppedSearch` whose items are queues.
+    """
+
+    def __init__(self, node: BrokerContext, *, ordered_only: bool) -> None:
+        self._node = node
+        self._ordered_only = ordered_only
+        self._rows: dict[str, list[ConsumeStats]] = {group: [] for group in node.groups.table}
+        """The statistics of each group, one for each topic."""
+        pairs = [(group, topic) for topic, group in node.offsets.pairs() if group in self._rows]
+        self._left = pairs[::-1]
+        self._diff = 0
+
+    def step(self, items: int) -> bool:
+        """Add groups with about `items` queues; return whether all groups are complete.
+
+        Raises `NotInMemory`; the next step reads the same queues again.
+        """
+        found: list[tuple[str, ConsumeStats]] = []
+        done = 0
+        while done < len(self._left) and items > 0:
+            group, topic = self._left[-1 - done]
+            stats = self._stats(group, topic)
+            done += 1
+            items -= 1
+            if stats is not None:
+                found.append((group, stats))
+                items -= len(stats.offset_table)
+        self._node.store.confirm_reads()
+        del self._left[len(self._left) - done :]
+        for group, stats in found:
+            self._rows[group].append(stats)
+            for one in stats.offset_table.values():
+                self._diff += one.broker_offset - one.consumer_offset
+        return not self._left
+
+    @property
+    def result(self) -> ConsumeStatsList:
+        groups = [{group: rows} for group, rows in self._rows.items()]
+        return ConsumeStatsList(groups, self._node.address, self._diff, 0)
+
+    def _stats(self, group: str, topic: str) -> ConsumeStats | None:
+        node = self._node
+        config = node.topics.get(topic)
+        if config is None or not (config.order or not self._ordered_only):
+            return None
+        if not _subscribed(node, group, [topic]):
+            return None
+        wrappers = _wrappers(node, group, topic, config.write_queue_nums)
+        tps = _tps(node, counted.GROUP_GET_NUMS, f"{topic}@{group}")
+        return ConsumeStats(mq_map_encode(wrappers), tps)
+
+
 def handle_all_consume_stats(
     node: BrokerContext, command: Command, session: Session, now: int
-) -> Reply:
+) -> Held:
     """Answer the progress of every group (GET_BROKER_CONSUME_STATS 317).
 
-    `isOrder` selects ordered topics only.
+    `isOrder` selects ordered topics only. Returns `HELD` and answers when the statistics are
+    complete, possibly many turns of the event loop later; 1 if the disk fails.
     """
     ordered_only = decode_header(GetBrokerConsumeStatsHeader, command.ext).isOrder
-    topics_of: dict[str, list[str]] = {group: [] for group in node.groups.table}
-    for topic, group in node.offsets.pairs():
-        if group in topics_of:
-            topics_of[group].append(topic)
-    groups: list[dict[str, list[ConsumeStats]]] = []
-    total = 0
-    for group, topics in topics_of.items():
-        rows = []
-        for topic in _subscribed(node, group, topics):
-            config = node.topics.get(topic)
-            if config is not None and (config.order or not ordered_only):
-                wrappers = _wrappers(node, group, topic, config.write_queue_nums)
-                tps = _tps(node, counted.GROUP_GET_NUMS, f"{topic}@{group}")
-                rows.append(ConsumeStats(mq_map_encode(wrappers), tps))
-                total += sum(w.broker_offset - w.consumer_offset for _, w in wrappers)
-        groups.append({group: rows})
-    return ok(ConsumeStatsList(groups, node.address, total, 0))
+
+    def done(found: ConsumeStatsList | None) -> None:
+        if found is None:
+            text = "messages cannot be read now; see the log"
+            session.answer(command, Reply(ResponseCode.SYSTEM_ERROR, text))
+        else:
+            session.answer(command, ok(found))
+
+    node.searches.run(AllConsumeStats(node, ordered_only=ordered_only), done)
+    return HELD
 
 
 def handle_time_span(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:

@@ -255,10 +255,14 @@ class PopExecution:
         self.parts.append(part)
         self.room -= len(part.offsets)
 
-    def keep_bytes(self) -> None:
-        """Copy the messages: the log may be truncated or deleted before the answer is sent."""
+    def copy_messages(self) -> int:
+        """Copy the messages: the log may be truncated or deleted before the answer is sent.
+
+        Returns the size of the copies in bytes.
+        """
         for part in self.parts:
             part.chunks = [bytes(chunk) for chunk in part.chunks]
+        return sum(len(chunk) for part in self.parts for chunk in part.chunks)
 
     def give_up(self) -> None:
         """Undo this pop: release the windows that it opened."""

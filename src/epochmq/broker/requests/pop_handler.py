@@ -8,6 +8,7 @@ the other (`broker.pop.pop_polls`).
 
 from collections.abc import Sequence
 
+from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.pop.broker_pop_state import PoppedCheckPoint
@@ -31,6 +32,12 @@ from epochmq.wire.session import Session
 NOT_KEPT = "the check point of the popped messages was not kept; pop again"
 
 
+TOO_MANY_COPIES = (
+    f"{limits.POP_COPIES_BYTES_MAX} bytes of popped messages wait until their check points are"
+    " stored; pop again later"
+)
+
+
 class PopHandler:
     """Executes the pops of one broker, at arrival and again when held pops are woken."""
 
@@ -40,6 +47,8 @@ class PopHandler:
         self._asked = False
         self._cold: set[PopRequest] = set()
         """Pops that wait for messages from the device."""
+        self._copies_bytes = 0
+        """Bytes of the popped messages that were copied because their answers wait."""
         self._being_read: set[QueueKey] = set()
         """Queues whose next messages are being read from the device."""
         node.arrivals.add(self.arrived)
@@ -49,7 +58,8 @@ class PopHandler:
         """Pop messages, or hold the request (POP_MESSAGE 200050).
 
         Returns `HELD`, or POLLING_TIMEOUT when there is no message and the pop must not be held, or
-        POLLING_FULL when too many pops are held. Raises `Refused`.
+        POLLING_FULL when too many pops are held. Raises `Refused`, also with POLLING_FULL when too
+        many bytes of popped messages wait for their check points.
         """
         header = decode_header(PopHeader, command.ext)
         request = admit_pop(self._node, header, command, session, now)
@@ -69,6 +79,8 @@ class PopHandler:
         With `from_memory` the answer has messages that are in memory. If there are none, it is
         given later, when messages have been read from the device.
         """
+        if self._copies_bytes >= limits.POP_COPIES_BYTES_MAX:
+            raise Refused(ResponseCode.POLLING_FULL, TOO_MANY_COPIES)
         node = self._node
         execution = execute_pop(node, request, now, from_memory=from_memory)
         if execution.missing:
@@ -89,10 +101,12 @@ class PopHandler:
             self._answer_in_order(request, execution, now)
             return True
         finished = waits = False
+        copied = 0
 
         def done(kept: Sequence[bool]) -> None:
             nonlocal finished
             finished = True
+            self._copies_bytes -= copied
             parts = [part for part, one in zip(execution.parts, kept, strict=True) if one]
             self._answer(request, execution, parts)
             if waits:  # other pops found these queues busy meanwhile
@@ -102,7 +116,8 @@ class PopHandler:
         node.pop.keep(taken, node.clock.now_ms(), execution.pop_time, done)
         if not finished:
             waits = True
-            execution.keep_bytes()
+            copied = execution.copy_messages()
+            self._copies_bytes += copied
         return True
 
     def _read_missing(self, request: PopRequest, execution: PopExecution) -> None:
@@ -142,15 +157,18 @@ class PopHandler:
         the right to serve pops meanwhile, no messages are sent: the pop is answered with an error.
         """
         finished = False
+        copied = 0
 
-        def copied(kept: bool) -> None:
+        def known(kept: bool) -> None:
             nonlocal finished
             finished = True
+            self._copies_bytes -= copied
             self._answer(request, execution, execution.parts if kept else ())
 
-        when_copied(self._node, now, copied)
+        when_copied(self._node, now, known)
         if not finished:
-            execution.keep_bytes()
+            copied = execution.copy_messages()
+            self._copies_bytes += copied
 
     def _answer(
         self, request: PopRequest, execution: PopExecution, parts: Sequence[QueuePart]
