@@ -13,11 +13,18 @@ from epochmq.runtime import connection as connection_module
 from epochmq.runtime import server as server_module
 from epochmq.runtime import turn as turn_module
 from epochmq.runtime.bounds import Bounds
-from epochmq.runtime.connection import OUTBOX_BYTES_MAX, SHORT_BYTES, Connection
+from epochmq.runtime.connection import (
+    OUTBOX_BYTES_MAX,
+    SHORT_BYTES,
+    WRITE_HIGH_BYTES,
+    Connection,
+)
 from epochmq.runtime.server import RemotingServer
 from epochmq.runtime.turn import RECEIVE_BYTES, SHARE_NS, TURN_NS
 from epochmq.wire.session import Session
 
+LARGE_BYTES = 32 * 1024 * 1024
+"""More than the buffers of a socket of loopback hold."""
 SLOW_NS = SHARE_NS // 2
 """How long a request takes, by the clock of these tests: two fill a connection's part."""
 
@@ -36,6 +43,10 @@ class SlowSink(EchoSink):
     def execute(self, session: Session, body: bytes) -> None:
         self.log.append((self.turns, body))
         self.now_ns += self.cost_ns(body)
+
+    def stalls(self) -> list[Session]:
+        """The sessions whose peers do not read."""
+        return [each for each in self.sessions if connection_of(each).stalled_since is not None]
 
     def bodies(self) -> list[bytes]:
         return [body for _, body in self.log]
@@ -157,14 +168,16 @@ async def test_a_short_read_that_must_wait_comes_before_long_ones(
     assert sink.bodies().index(b"short") <= 2
 
 
-@pytest.mark.parametrize("cost_ns", [0, SLOW_NS])
+@pytest.mark.parametrize(
+    ("cost_ns", "answer_bytes"), [(0, OUTBOX_BYTES_MAX), (SLOW_NS, OUTBOX_BYTES_MAX // 3)]
+)
 async def test_requests_wait_while_answers_are_not_written(
-    monkeypatch: pytest.MonkeyPatch, cost_ns: int
+    monkeypatch: pytest.MonkeyPatch, cost_ns: int, answer_bytes: int
 ) -> None:
     """A client that reads nothing makes the server execute a few requests, and no more."""
     sink = SlowSink()
     sink.cost_ns = lambda body: cost_ns
-    answer = bytes(OUTBOX_BYTES_MAX // 4 + 1)
+    answer = bytes(answer_bytes)
 
     def execute(session: Session, body: bytes) -> None:
         assert connection_of(session).stalled_since is None
@@ -176,17 +189,36 @@ async def test_requests_wait_while_answers_are_not_written(
         one.writer.transport.pause_reading()  # type: ignore[attr-defined]
         one.send(*(b"%04d" % n for n in range(100)))
         await sink.until(lambda: len(sink.log) >= 4)
+        await sink.until(lambda: bool(sink.stalls()))
         connection = connection_of(sink.sessions[0])
         for _ in range(200):
             await asyncio.sleep(0)
-        assert len(sink.log) < 40
-        assert connection.unsent < 4 * OUTBOX_BYTES_MAX
+        assert len(sink.log) < 80
+        assert connection.unsent < WRITE_HIGH_BYTES + 3 * len(answer)
         assert connection.waits
         one.writer.transport.resume_reading()  # type: ignore[attr-defined]
         size = 100 * (len(answer) + 4)
         got = await one.reader.readexactly(size)
         assert got.replace(b"\0", b"") == b"".join(one.sent)
     assert sink.bodies() == one.sent
+
+
+async def test_the_last_requests_of_a_connection_come_before_long_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A replica asks for ten tables at once, which takes longer than its part of a turn."""
+    sink = SlowSink()
+    async with clients(monkeypatch, sink, 8) as ((replica, *floods), _):
+        for number, flood in enumerate(floods):
+            flood.send(*(b"%02d%04d" % (number, n) for n in range(2_000)))
+        await sink.until(lambda: len(sink.log) > 50)
+        begun = len(sink.log)
+        replica.send(*(b"table%d" % n for n in range(10)))
+        await replica.check_answers()
+        assert len(sink.log) - begun < 80
+        sink.cost_ns = lambda body: 1
+        for flood in floods:
+            await flood.check_answers()
 
 
 async def test_requests_wait_while_the_answers_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,7 +328,7 @@ async def test_a_connection_that_is_closed_executes_nothing_more(
     def execute(session: Session, body: bytes) -> None:
         sink.execute(session, body)
         if body == b"0004":
-            session.send(bytes(8 * OUTBOX_BYTES_MAX))  # the last bytes leave slowly
+            session.send(bytes(LARGE_BYTES))  # the last bytes leave slowly
             session.close("over")
 
     sink.on_frame = execute
@@ -318,7 +350,7 @@ async def test_a_connection_that_others_close_executes_nothing_more(
         one.writer.transport.pause_reading()  # type: ignore[attr-defined]
         one.send(*(b"%04d" % n for n in range(50)))
         await sink.until(lambda: len(sink.log) >= 4)
-        sink.sessions[0].send(bytes(8 * OUTBOX_BYTES_MAX))  # the last bytes leave slowly
+        sink.sessions[0].send(bytes(LARGE_BYTES))  # the last bytes leave slowly
         sink.sessions[0].close("the server stops")
         executed = len(sink.log)
         for _ in range(20):
@@ -373,3 +405,5 @@ async def test_kept_requests_count_as_unfinished_frames() -> None:
                 writer.write(frame(1, bytes(200)) * 900)
             await sink.until(lambda: bool(sink.lost))
             assert server.figures.cut >= 1
+            for writer in (first, second):
+                writer.transport.abort()

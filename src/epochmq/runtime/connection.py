@@ -23,10 +23,10 @@ from epochmq.wire.session import FrameSink, Session
 WRITE_HIGH_BYTES = 4 * 1024 * 1024
 """With more unsent bytes, the peer's requests are not read until the peer reads answers."""
 WRITE_LOW_BYTES = 1024 * 1024
-OUTBOX_BYTES_MAX = 4 * 1024 * 1024
+OUTBOX_BYTES_MAX = 1024 * 1024
 """With more bytes of answers in a turn, a client's further requests wait until they are written."""
 SHORT_BYTES = 4096
-"""A read up to this size has few requests: it waits less if it must wait."""
+"""Bytes up to this size are few requests: they wait less if they must wait."""
 PIECE_BYTES = 1024 * 1024
 """Larger outboxes are joined and written in pieces of about this size."""
 
@@ -270,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._unread += data
         self._count_waiting(len(data))
-        self._wait(Rank.SHORT if len(self._unread) <= SHORT_BYTES else Rank.LONG)
+        self._wait(Rank.LONG)
 
     def _count_waiting(self, nbytes: int) -> None:
         self._waiting_bytes += nbytes
@@ -283,10 +283,13 @@ class Connection(asyncio.BufferedProtocol):
         return self._waiting_bytes > 0
 
     def _wait(self, rank: Rank) -> None:
-        """Go on in a later turn, unless answers must be written first (`flush`)."""
+        """Go on in a later turn, unless answers must be written first (`flush`).
+
+        The rank is better if only few requests wait.
+        """
         if not self._is_asked and self.session.outbox_bytes <= OUTBOX_BYTES_MAX:
             self._is_asked = True
-            self._turn.wait(self, rank)
+            self._turn.wait(self, Rank.SHORT if self._waiting_bytes <= SHORT_BYTES else rank)
 
     def go_on(self) -> None:
         self._is_asked = False

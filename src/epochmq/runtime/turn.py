@@ -5,7 +5,7 @@ queued bytes gets one write. This makes group append, group commit and joined an
 
 A turn has limited time for requests, and so has each connection in it: one read may contain
 thousands of requests that each take milliseconds. What remains waits for later turns, in which
-short reads and connections that were not served yet come first (ADR 0107).
+connections with few requests and those that were not served yet come first (ADR 0107).
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Rank(IntEnum):
     """The order in which waiting connections are called."""
 
     SHORT = 0
-    """It has had no part of a turn yet, and what it sent is short."""
+    """Few bytes of it wait: the requests of a client that waits for answers."""
     LONG = 1
     """It has had no part of a turn yet."""
     SERVED = 2
