@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from sim.kernel.disk import SimFile
@@ -10,6 +11,7 @@ from tests.broker.broker_harness import WALL, BrokerHarness, Client, send
 
 from epochmq.broker.requests import cold_requests
 from epochmq.broker.requests.request_routing import READS_MESSAGES
+from epochmq.broker.requests.request_table import READS_FIRST
 from epochmq.broker.serving.roles import Role
 from epochmq.store.cold_reads import WAITING_MAX
 from epochmq.wire.codes import RequestCode as Code
@@ -119,6 +121,136 @@ def test_the_answer_is_the_same_and_the_loop_does_not_wait(code: Code) -> None:
     harness.read_device()
     harness.evict()
     assert answer_of(harness, harness.client(), make(harness)) == expected
+
+
+# Requests that change something, too -----------------------------------------------------------
+
+JSON = {"clientID": "member", "producerDataSet": []}
+
+
+def joined(harness: BrokerHarness) -> Client:
+    """A member of the group."""
+    group = {"groupName": G, "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
+    member = harness.client()
+    body = json.dumps({**JSON, "consumerDataSet": [group]}).encode()
+    member.put(Command(Code.HEART_BEAT, body=body, version=401))
+    harness.turn()
+    member.take()
+    return member
+
+
+def message_id(harness: BrokerHarness) -> str:
+    return harness.stored("T", 1)[3].offset_msg_id
+
+
+CHANGES: dict[Code, Callable[[BrokerHarness], Command]] = {
+    Code.CONSUMER_SEND_MSG_BACK: lambda harness: command(
+        Code.CONSUMER_SEND_MSG_BACK, offset=place_of(harness, 3), group=G, delayLevel=2
+    ),
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: lambda _: command(
+        Code.INVOKE_BROKER_TO_RESET_OFFSET,
+        topic="T", group=G, timestamp=WALL + 100, isForce="true",
+    ),
+    Code.CONSUME_MESSAGE_DIRECTLY: lambda harness: command(
+        Code.CONSUME_MESSAGE_DIRECTLY,
+        consumerGroup=G, clientId="member", msgId=message_id(harness), brokerName="b",
+    ),
+    Code.RESUME_CHECK_HALF_MESSAGE: lambda harness: command(
+        Code.RESUME_CHECK_HALF_MESSAGE, topic="T", msgId=message_id(harness)
+    ),
+}  # fmt: skip
+"""RESUME_CHECK_HALF_MESSAGE reads a message that is not one of those, and refuses it."""
+
+
+def test_every_code_that_reads_first_is_examined() -> None:
+    assert CHANGES.keys() == READS_FIRST.keys()
+
+
+@pytest.mark.parametrize("server_side", [True, False])
+@pytest.mark.parametrize("code", CHANGES, ids=lambda code: code.name)
+def test_a_change_is_made_once_after_its_messages_were_read(code: Code, server_side: bool) -> None:
+    results = []
+    for cold in (False, True):
+        harness, client = filled()
+        options = harness.node.options
+        harness.node.options = replace(options, use_server_side_reset_offset=server_side)
+        member = joined(harness)
+        before = harness.store.pointers.appended
+        asked = CHANGES[code](harness)
+        if cold:
+            harness.evict()
+        client.put(asked)
+        harness.turn()
+        if cold:
+            assert client.take() == member.take() == []
+            assert harness.store.pointers.appended == before
+            assert not harness.node.offsets.has_resets
+            while harness.held_reads:
+                assert client.take() == []
+                harness.read_device()
+        results.append(
+            (
+                [(answer.code, answer.remark, answer.ext, answer.body) for answer in client.take()],
+                [(each.code, each.body) for each in member.take()],
+                harness.store.pointers.appended - before,
+                harness.node.offsets.has_resets,
+            )
+        )
+    warm, cold_result = results
+    assert warm == cold_result
+    assert [len(warm[0]), len(warm[1])] in ([1, 0], [0, 1], [1, 1])
+
+
+def test_the_reset_of_a_group_without_offsets_does_not_wait_in_the_loop() -> None:
+    harness, client = filled()
+    body = json.dumps({"groupName": "new"}).encode()
+    client.ask(Command(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
+    harness.evict()
+    asked = CHANGES[Code.INVOKE_BROKER_TO_RESET_OFFSET](harness)
+    assert asked.ext is not None
+    asked.ext["group"] = "new"
+    client.put(asked)
+    harness.turn()
+    assert client.take() == []
+    while harness.held_reads:
+        harness.read_device()
+    assert [answer.code for answer in client.take()] == [0]
+
+
+def test_a_change_whose_client_left_meanwhile_is_not_made() -> None:
+    harness, client = filled()
+    harness.evict()
+    before = harness.store.pointers.appended
+    client.put(CHANGES[Code.CONSUMER_SEND_MSG_BACK](harness))
+    harness.turn()
+    assert len(harness.held_reads) == 1
+    client.session.lost()
+    harness.read_device()
+    assert harness.store.pointers.appended == before
+
+
+def test_a_change_of_a_broker_that_lost_its_role_meanwhile_is_refused() -> None:
+    harness, client = filled()
+    harness.evict()
+    client.put(CHANGES[Code.INVOKE_BROKER_TO_RESET_OFFSET](harness))
+    harness.turn()
+    become(harness.node, Role.FENCED)
+    while harness.held_reads:
+        harness.read_device()
+    assert [answer.code for answer in client.take()] == [ResponseCode.SERVICE_NOT_AVAILABLE]
+    assert not harness.node.offsets.has_resets
+
+
+@pytest.mark.parametrize(
+    "ext",
+    [{}, {"offset": "x", "group": G, "delayLevel": "1"}, {"msgId": "none"}, {"topic": "U"}],
+    ids=str,
+)
+@pytest.mark.parametrize("code", CHANGES, ids=lambda code: code.name)
+def test_a_wrong_request_is_answered_as_before(code: Code, ext: dict[str, str]) -> None:
+    harness, client = filled()
+    harness.evict()
+    assert client.ask(Command(code, ext=ext)).code != 0
 
 
 @pytest.mark.parametrize("what", ["closed", "fenced"])

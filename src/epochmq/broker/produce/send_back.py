@@ -54,6 +54,11 @@ def make_send_back(node: BrokerContext) -> Handler:
     return handle_send_back
 
 
+def read_message(node: BrokerContext, command: Command) -> None:
+    """Read the message that CONSUMER_SEND_MSG_BACK names; raises `HeaderError`."""
+    node.store.message_at(decode_header(SendBackHeader, command.ext).offset)
+
+
 def _send_back(node: BrokerContext, command: Command, session: Session) -> Reply | Held:
     header = decode_header(SendBackHeader, command.ext)
     wall = node.clock.wall_ms()

@@ -118,6 +118,11 @@ def handle_resume(node: BrokerContext, command: Command, session: Session, now: 
     return HELD
 
 
+def read_given_up(node: BrokerContext, command: Command) -> None:
+    """Read the message that RESUME_CHECK_HALF_MESSAGE names; raises `Refused`, `HeaderError`."""
+    _given_up(node, decode_header(ResumeCheckHalfHeader, command.ext).msgId or "")
+
+
 def _given_up(node: BrokerContext, msg_id: str) -> Draft:
     """Return the half message to write.
 

@@ -156,6 +156,15 @@ def handle_reset(node: BrokerContext, command: Command, session: Session, now: i
     return ok(ResetOffsetBody(mq_map_encode(offsets)))
 
 
+def read_wanted_offsets(node: BrokerContext, command: Command) -> None:
+    """Search the offsets for INVOKE_BROKER_TO_RESET_OFFSET; raises `Refused`, `HeaderError`."""
+    header = decode_header(ResetOffsetHeader, command.ext)
+    if node.options.use_server_side_reset_offset:
+        _wanted(node, header)
+    else:
+        _compared(node, header)
+
+
 def _reset_here(node: BrokerContext, header: ResetOffsetHeader) -> Offsets:
     group, topic = header.group, header.topic
     if group not in node.groups:

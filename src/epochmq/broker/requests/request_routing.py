@@ -15,10 +15,10 @@ from epochmq.auth.access_control import NOBODY, AccessRefused
 from epochmq.auth.audit_log import AuditLog
 from epochmq.base.errors import HeaderError, OurBug, Refused
 from epochmq.broker.context.broker_context import BrokerContext
-from epochmq.broker.requests.cold_requests import from_memory
+from epochmq.broker.requests.cold_requests import after_reading, from_memory
 from epochmq.broker.requests.common import NodeHandler
 from epochmq.broker.requests.permissions import PERMISSIONS
-from epochmq.broker.requests.request_table import REQUEST_TABLE
+from epochmq.broker.requests.request_table import READS_FIRST, REQUEST_TABLE
 from epochmq.broker.serving.roles import Role
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
@@ -87,7 +87,8 @@ READS_MESSAGES = frozenset({
 })  # fmt: skip
 """Requests that only read, messages among them: see `cold_requests`.
 
-Pulls, pops, searches by key and statistics of all groups wait for the device in their own way.
+`READS_FIRST` has those that also change something. Pulls, pops, searches by key and statistics of
+all groups wait for the device in their own way.
 """
 
 KIB, MIB = 1024, 1024 * 1024
@@ -394,6 +395,9 @@ def _guarded(node: BrokerContext, code: Code, handler: Handler, audit: AuditLog)
         check_role(node, row)
         return handler(command, session, now)
 
-    execute = from_memory(node, checked) if row.reads_messages else checked
-
+    execute: Handler = checked
+    if row.reads_messages:
+        execute = from_memory(node, checked)
+    elif (reads := READS_FIRST.get(code)) is not None:
+        execute = after_reading(node, reads, checked)
     return handle

@@ -1,5 +1,6 @@
 """Table of all request handlers except send and pull, which the dispatcher calls itself."""
 
+from epochmq.broker.produce.send_back import read_message
 from epochmq.broker.requests import (
     assignment_handlers,
     auth_handlers,
@@ -22,7 +23,9 @@ from epochmq.broker.requests import (
     timer_handlers,
     topic_handlers,
 )
+from epochmq.broker.requests.cold_requests import MessageReads
 from epochmq.broker.requests.common import NodeHandler
+from epochmq.wire.codes import RequestCode
 
 REQUEST_TABLE: dict[int, NodeHandler] = {
     **assignment_handlers.HANDLERS,
@@ -46,3 +49,11 @@ REQUEST_TABLE: dict[int, NodeHandler] = {
     **timer_handlers.HANDLERS,
     **topic_handlers.HANDLERS,
 }
+
+READS_FIRST: dict[int, MessageReads] = {
+    RequestCode.CONSUMER_SEND_MSG_BACK: read_message,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: offset_handlers.read_wanted_offsets,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: requests_to_clients.read_message_to_consume,
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: end_transaction.read_given_up,
+}
+"""What requests read before they change something (`cold_requests.after_reading`)."""

@@ -53,6 +53,12 @@ def handle_consume_directly(
     return _relay(command, session, member, ext, _message(node, header.msgId or ""))
 
 
+def read_message_to_consume(node: BrokerContext, command: Command) -> None:
+    """Read the message that CONSUME_MESSAGE_DIRECTLY names; raises `Refused`, `HeaderError`."""
+    header = decode_header(ConsumeDirectlyHeader, command.ext)
+    _message(node, header.msgId or "")
+
+
 def _message(node: BrokerContext, message_id: str) -> bytes:
     try:
         _, _, offset = parse_offset_id(message_id)
