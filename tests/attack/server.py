@@ -5,6 +5,7 @@ import re
 import resource
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -47,13 +48,18 @@ class Answer:
     remark: str
     ext: dict[str, str]
     body: bytes
+    opaque: int
 
 
 class Line:
     """One connection that blocks."""
 
-    def __init__(self, port: int, timeout_s: float = ANSWER_S) -> None:
+    def __init__(
+        self, port: int, timeout_s: float = ANSWER_S, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+        if tls is not None:
+            self.sock = tls.wrap_socket(self.sock)
 
     def __enter__(self) -> "Line":
         return self
@@ -77,6 +83,7 @@ class Line:
             header.get("remark") or "",
             header.get("extFields") or {},
             data[4 + size :],
+            header["opaque"],
         )
 
     def is_closed(self) -> bool:

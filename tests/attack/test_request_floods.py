@@ -6,8 +6,10 @@ have answers of hundreds of kilobytes.
 
 import json
 import socket
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from tests.attack.server import (
@@ -25,6 +27,8 @@ from epochmq.wire.codes import RequestCode as Code
 
 pytestmark = pytest.mark.process
 
+CERTIFICATES = Path(__file__).parents[1] / "runtime" / "testdata"
+CERT, KEY = CERTIFICATES / "server.crt", CERTIFICATES / "server.key"
 READ_BYTES = 256 * 1024
 MEMORY_MB_MAX = 150
 """Memory that the floods of a test may need, above what the server had before."""
@@ -158,6 +162,26 @@ def test_no_floods_together_stop_a_broker(tmp_path: Path) -> None:
                 check_neighbour(neighbour, Code.GET_MAX_OFFSET, QUEUE)
             for flood in floods:
                 flood.close()
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "TLS"])
+def test_a_client_that_reads_gets_every_answer_in_order(tmp_path: Path, is_encrypted: bool) -> None:
+    """The last bytes of its requests arrive while the first ones wait."""
+    settings = {
+        "tls.server.mode": "enforcing",
+        "tls.server.certPath": CERT,
+        "tls.server.keyPath": KEY,
+    }
+    codes = (Code.GET_BROKER_CONFIG, Code.GET_MAX_OFFSET, Code.GET_BROKER_RUNTIME_INFO)
+    frames = [frame(codes[n % 3], QUEUE, opaque=n) for n in range(3_000)]
+    with running_broker(tmp_path, settings if is_encrypted else {}) as broker:
+        tls = ssl._create_unverified_context() if is_encrypted else None
+        with Line(broker.port, tls=tls) as line:
+            sender = Thread(target=line.sock.sendall, args=(b"".join(frames),))
+            sender.start()
+            answers = [line.read_answer().opaque for _ in frames]
+            sender.join()
+    assert answers == list(range(len(frames)))
 
 
 def test_no_flood_of_requests_stops_a_name_server(tmp_path: Path) -> None:

@@ -25,8 +25,9 @@ WRITE_HIGH_BYTES = 4 * 1024 * 1024
 WRITE_LOW_BYTES = 1024 * 1024
 OUTBOX_BYTES_MAX = 1024 * 1024
 """With more bytes of answers in a turn, a client's further requests wait until they are written."""
-SHORT_BYTES = 4096
-"""Bytes up to this size are few requests: they wait less if they must wait."""
+LATE_BYTES = 4096
+"""So much is read from a connection whose requests must wait for a later turn. Fewer bytes are few
+requests, of a client that waits for the answers; they wait less."""
 PIECE_BYTES = 1024 * 1024
 """Larger outboxes are joined and written in pieces of about this size."""
 
@@ -86,10 +87,12 @@ class Connection(asyncio.BufferedProtocol):
         "_feed",
         "_half_frames",
         "_is_asked",
+        "_is_late",
         "_loop",
         "_misses",
         "_opened",
         "_owner",
+        "_rank",
         "_raw",
         "_reader",
         "_reason",
@@ -126,6 +129,10 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting_bytes = 0
         self._unread: bytearray | None = None
         """A read that waits for a later turn, before its frames are cut."""
+        self._rank = Rank.SERVED
+        """The rank of the rest of a read."""
+        self._is_late = False
+        """Whether the read that follows is kept for a later turn."""
         self._is_asked = False
         """Whether the turn calls `go_on`."""
         self._reason = ""
@@ -165,17 +172,23 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(error)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        room = self._reader.room
-        return self._turn.buffer if room is None else room
+        room, turn = self._reader.room, self._turn
+        self._is_late = False
+        if room is not None:
+            return room
+        if self._shares_turns and (self._waiting_bytes or turn.is_over()):
+            self._is_late = True
+            return turn.buffer[:LATE_BYTES]
+        return turn.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         turn = self._turn
         self.heard_ms = now = turn.begin(self._sink)
         try:
-            if self._reader.room is not None:
-                self._read_on(nbytes, now)
-            elif self._shares_turns and (self._waiting_bytes or steady_ns() >= turn.ends_ns):
+            if self._is_late:
                 self._keep_unread(turn.buffer[:nbytes])
+            elif self._reader.room is not None:
+                self._read_on(nbytes, now)
             else:
                 self._process(turn.buffer, nbytes, now)
         except PeerError as error:
@@ -199,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
         if frames:
             if not start and not skipped:
                 self._misses = RAW_MISSES
-            self._receive(frames, now)
+            self._receive(frames, nbytes, now)
         if self._reader.long_headers:
             self._refuse_long_headers()
         if not frames or nbytes > KEPT_BYTES:
@@ -231,14 +244,14 @@ class Connection(asyncio.BufferedProtocol):
         if raw is None or not raw(self.session, memoryview(whole), 0, len(whole)):
             frames = self._feed(whole, now)
             if frames:
-                self._receive(frames, now)
+                self._receive(frames, len(whole), now)
             else:
                 self._refuse_long_headers()
 
     # Requests that wait ----------------------------------------------------------------------
 
-    def _receive(self, frames: list[RawFrame], now: int) -> None:
-        """Pass frames to the sink; those that begin too late wait."""
+    def _receive(self, frames: list[RawFrame], nbytes: int, now: int) -> None:
+        """Pass the frames of a read of `nbytes` to the sink; those that begin too late wait."""
         if len(frames) == 1 or not self._shares_turns:
             self._sink.receive(self.session, frames, now)
             return
@@ -249,7 +262,8 @@ class Connection(asyncio.BufferedProtocol):
             body = memoryview(bytes(frame.body))
             self._waiting.append(RawFrame(frame.header, frame.binary, body))
         self._count_waiting(sum(map(_size_of, self._waiting)))
-        self._wait(Rank.SERVED)
+        self._rank = Rank.SHORT if nbytes < LATE_BYTES else Rank.SERVED
+        self._wait(self._rank)
 
     def _run(self, frames: Sequence[RawFrame], now: int) -> int:
         """Pass frames to the sink while there is time, at least one; return their number."""
@@ -264,13 +278,16 @@ class Connection(asyncio.BufferedProtocol):
         return len(frames)
 
     def _keep_unread(self, data: memoryview) -> None:
-        """Keep a read for a later turn: the time of this turn is over."""
+        """Keep a read for a later turn: the time of this turn is over.
+
+        If there was more to read, it stays with the system meanwhile.
+        """
         if self._unread is None:
             self._unread = bytearray(data)
         else:
             self._unread += data
         self._count_waiting(len(data))
-        self._wait(Rank.LONG)
+        self._wait(Rank.SHORT if len(data) < LATE_BYTES else Rank.LONG)
 
     def _count_waiting(self, nbytes: int) -> None:
         self._waiting_bytes += nbytes
@@ -283,13 +300,10 @@ class Connection(asyncio.BufferedProtocol):
         return self._waiting_bytes > 0
 
     def _wait(self, rank: Rank) -> None:
-        """Go on in a later turn, unless answers must be written first (`flush`).
-
-        The rank is better if only few requests wait.
-        """
+        """Go on in a later turn, unless answers must be written first (`flush`)."""
         if not self._is_asked and self.session.outbox_bytes <= OUTBOX_BYTES_MAX:
             self._is_asked = True
-            self._turn.wait(self, Rank.SHORT if self._waiting_bytes <= SHORT_BYTES else rank)
+            self._turn.wait(self, rank)
 
     def go_on(self) -> None:
         self._is_asked = False
@@ -310,7 +324,7 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:
             self._fail(error)
         if self.waits:
-            self._wait(Rank.SERVED)
+            self._wait(self._rank)
         else:
             self._read_or_pause()
 
@@ -343,7 +357,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self.stalled_since = None
         if self.waits:
-            self._wait(Rank.SERVED)
+            self._wait(self._rank)
         else:
             self._read_or_pause()
         self._owner.slowed(self, False)
@@ -429,7 +443,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.stalled_since is not None and self.unsent > self._owner.unsent_bytes_max:
             self.abort(f"does not read its answers: {self.unsent} bytes are unsent")
         elif self.waits and self.stalled_since is None:
-            self._wait(Rank.SERVED)
+            self._wait(self._rank)
 
     def abort(self, reason: str) -> None:
         """Close at once; queued bytes are lost."""

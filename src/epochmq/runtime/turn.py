@@ -52,11 +52,11 @@ class Rank(IntEnum):
     """The order in which waiting connections are called."""
 
     SHORT = 0
-    """Few bytes of it wait: the requests of a client that waits for answers."""
+    """It sent few bytes: the requests of a client that waits for answers."""
     LONG = 1
-    """It has had no part of a turn yet."""
+    """It sent more, and has had no part of a turn yet."""
     SERVED = 2
-    """It has used up its part of an earlier turn."""
+    """It sent more, and has used up its part of an earlier turn."""
 
 
 class Turn:
@@ -102,6 +102,10 @@ class Turn:
         if not self._scheduled:
             self._schedule()
         self._dirty.append(connection)
+
+    def is_over(self) -> bool:
+        """Return whether no more requests may begin in the running turn."""
+        return self._scheduled and steady_ns() >= self.ends_ns
 
     def share_end(self) -> int:
         """Return until when a connection may begin requests: its part of the turn begins now."""
