@@ -8,6 +8,7 @@ import json
 import socket
 import ssl
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
 
@@ -21,6 +22,7 @@ from tests.attack.server import (
     send_message,
 )
 from tests.attack.test_name_server import names
+from tests.compat.peers.ports import free_port
 
 from epochmq.broker.requests.request_routing import ROWS, Access
 from epochmq.wire.codes import RequestCode as Code
@@ -162,6 +164,23 @@ def test_no_floods_together_stop_a_broker(tmp_path: Path) -> None:
                 check_neighbour(neighbour, Code.GET_MAX_OFFSET, QUEUE)
             for flood in floods:
                 flood.close()
+
+
+def test_no_flood_of_health_checks_stops_a_broker(tmp_path: Path) -> None:
+    """HTTP allows many requests in one read, too."""
+    port = free_port()
+    burst = b"GET /-/master HTTP/1.1\r\nHost: b\r\n\r\n" * 7_000
+    with running_broker(tmp_path, {"healthListenPort": port}) as broker:
+        assert broker.send("T").code == 0
+        before = peak_mb(broker)
+        with broker.line() as neighbour, broker.check_turns(), ExitStack() as floods:
+            for _ in range(5):
+                sock = floods.enter_context(socket.create_connection(("127.0.0.1", port)))
+                sock.setblocking(False)
+                assert sock.send(burst) > READ_BYTES // 2
+            for _ in range(20):
+                check_neighbour(neighbour, Code.GET_MAX_OFFSET, QUEUE)
+        assert peak_mb(broker) - before < MEMORY_MB_MAX
 
 
 @pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "TLS"])

@@ -16,6 +16,7 @@ from tests.tiers import examples
 
 from epochmq.base.errors import PortInUse
 from epochmq.runtime import health_server
+from epochmq.runtime import turn as turn_module
 from epochmq.runtime.health_server import (
     CONNECTIONS_MAX,
     HEAD_BYTES_MAX,
@@ -23,6 +24,7 @@ from epochmq.runtime.health_server import (
     HealthServer,
     Page,
 )
+from epochmq.runtime.turn import SHARE_NS, TURN_NS
 
 
 class Endpoint:
@@ -328,5 +330,146 @@ def test_a_peer_cannot_fill_memory_while_its_page_is_made() -> None:
             writer.transport.abort()
         finally:
             server.stop()
+
+    asyncio.run(test())
+
+
+# Many requests in one read --------------------------------------------------------------------
+
+
+ONE = b"GET /-/master HTTP/1.1\r\nHost: b\r\n\r\n"
+
+
+class SlowChecks:
+    """Checks that take time by an own clock, which they alone move; their answers are numbered."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, cost_ns: int, answer_bytes: int = 0
+    ) -> None:
+        self.now_ns = 10**9
+        self.number = 0
+        self.turns: list[int] = []
+        """The number of the cycle of the event loop in which each check was made."""
+        self._cost_ns = cost_ns
+        self._filler = "x" * answer_bytes
+        self.cycle = 0
+        monkeypatch.setattr(turn_module, "steady_ns", lambda: self.now_ns)
+        monkeypatch.setattr(health_server, "steady_ns", lambda: self.now_ns)
+
+    def check(self) -> Health:
+        self.now_ns += self._cost_ns
+        self.number += 1
+        self.turns.append(self.cycle)
+        return Health(True, {"number": self.number, "filler": self._filler})
+
+    async def count_cycles(self) -> None:
+        while True:
+            self.cycle += 1
+            await asyncio.sleep(0)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[HealthServer]:
+        server = HealthServer({"/-/master": self.check})
+        self.port = server.start("127.0.0.1", 0, origin="healthListenPort")
+        counting = asyncio.create_task(self.count_cycles())
+        try:
+            async with asyncio.timeout(30):
+                yield server
+        finally:
+            counting.cancel()
+            server.stop()
+
+
+async def read_numbers(reader: asyncio.StreamReader, count: int) -> list[int]:
+    numbers = []
+    for _ in range(count):
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+        numbers.append(json.loads(await reader.readexactly(size))["number"])
+    return numbers
+
+
+def test_requests_of_one_read_are_spread_over_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = SlowChecks(monkeypatch, SHARE_NS // 2)
+
+    async def test() -> None:
+        async with slow.serving():
+            reader, writer = await asyncio.open_connection("127.0.0.1", slow.port)
+            writer.write(ONE * 100)
+            assert await read_numbers(reader, 100) == list(range(1, 101))
+            writer.write(ONE * 3)  # it is read again
+            assert await read_numbers(reader, 3) == [101, 102, 103]
+            writer.close()
+
+    asyncio.run(test())
+    assert max(slow.turns.count(turn) for turn in slow.turns) <= 2
+
+
+def test_a_turn_of_health_checks_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = SlowChecks(monkeypatch, SHARE_NS // 2)
+
+    async def test() -> None:
+        async with slow.serving():
+            pairs = [await asyncio.open_connection("127.0.0.1", slow.port) for _ in range(40)]
+            for _, writer in pairs:
+                writer.write(ONE)
+            for reader, _ in pairs:
+                await read_numbers(reader, 1)
+            for _, writer in pairs:
+                writer.close()
+
+    asyncio.run(test())
+    assert len(slow.turns) == 40
+    assert max(slow.turns.count(turn) for turn in slow.turns) <= TURN_NS // (SHARE_NS // 2) + 3
+
+
+@pytest.mark.parametrize("cost_ns", [0, SHARE_NS])
+def test_a_peer_that_reads_no_answers_gets_few(
+    monkeypatch: pytest.MonkeyPatch, cost_ns: int
+) -> None:
+    """And all of them when it reads."""
+    slow = SlowChecks(monkeypatch, cost_ns, answer_bytes=100_000)
+
+    async def test() -> None:
+        async with slow.serving() as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", slow.port)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(ONE * 1_000)
+            begun = -1
+            while begun != slow.number or not slow.number:
+                begun = slow.number
+                for _ in range(200):
+                    await asyncio.sleep(0)
+            assert slow.number < 200
+            (connection,) = server.connections
+            assert connection._transport.get_write_buffer_size() < 1_000_000
+            writer.transport.resume_reading()  # type: ignore[attr-defined]
+            assert await read_numbers(reader, 1_000) == list(range(1, 1_001))
+            writer.close()
+
+    asyncio.run(test())
+
+
+def test_a_peer_that_goes_while_its_requests_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = SlowChecks(monkeypatch, SHARE_NS)
+
+    async def checks() -> int:
+        return slow.number
+
+    async def test() -> None:
+        async with slow.serving() as server:
+
+            async def connections() -> int:
+                return len(server.connections)
+
+            _, writer = await asyncio.open_connection("127.0.0.1", slow.port)
+            writer.write(ONE * 1_000)
+            await eventually(checks, lambda made: made >= 3)
+            writer.transport.abort()
+            await eventually(connections, lambda open_now: not open_now)
+            number = slow.number
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert slow.number == number < 1_000
 
     asyncio.run(test())

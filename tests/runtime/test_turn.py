@@ -190,7 +190,16 @@ async def test_one_slow_request_does_not_keep_others_of_its_rank_forever(
 
 async def test_a_connections_part_ends_with_the_turn(now_ns: list[int]) -> None:
     turn = Turn()
+    assert turn.share_end() == now_ns[0] + module.SHARE_NS
+    assert not turn.is_over()
+    await a_turn()
+    assert not turn.is_over()
+    now_ns[0] += 2 * module.TURN_NS
+    assert not turn.is_over()  # there is none
     turn.begin(Sink())
     assert turn.share_end() == now_ns[0] + module.SHARE_NS
     now_ns[0] += module.TURN_NS - 1
     assert turn.share_end() == turn.ends_ns == now_ns[0] + 1
+    assert not turn.is_over()
+    now_ns[0] += 1
+    assert turn.is_over()

@@ -1,7 +1,9 @@
 """Health endpoint: answers for load balancers, probes and scrapers over HTTP, by h11.
 
 Only GET, HEAD and OPTIONS of fixed paths are answered. A request changes nothing, and its body and
-its headers are not read, except `Accept-Encoding`.
+its headers are not read, except `Accept-Encoding`. One read may contain thousands of requests: a
+connection answers them in its part of each turn of the event loop (`turn.py`), and none while the
+peer does not read.
 """
 
 import asyncio
@@ -15,7 +17,9 @@ from typing import cast
 import h11
 
 from epochmq.runtime.accept_loop import AcceptLoop
+from epochmq.runtime.clock import steady_ns
 from epochmq.runtime.listen import listen
+from epochmq.runtime.turn import Rank, turn_of
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +108,9 @@ class HealthConnection(asyncio.Protocol):
         """Makes the page that was asked for; later requests of the connection wait."""
         self._writable = asyncio.Event()
         self._writable.set()
+        self._turn = turn_of(asyncio.get_running_loop())
+        self._is_asked = False
+        """Whether the turn calls `go_on`: received requests wait."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -128,6 +135,11 @@ class HealthConnection(asyncio.Protocol):
             self._http.receive_data(data)
         except h11.RemoteProtocolError as error:
             self._refuse(error)
+            return
+        if self._is_asked or not self._writable.is_set():
+            return  # the event loop had read it before reading was paused
+        if self._turn.is_over():
+            self._let_wait(Rank.SHORT if len(data) <= HEAD_BYTES_MAX else Rank.LONG)
         else:
             self._read()
 
@@ -139,6 +151,21 @@ class HealthConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writable.set()
+        if self._writing is None and not self._is_asked:
+            self._let_wait(Rank.SERVED)
+
+    def _let_wait(self, rank: Rank) -> None:
+        """Answer the requests that arrived in a later turn, and read no more until then."""
+        self._transport.pause_reading()
+        self._is_asked = True
+        self._turn.wait(self, rank)
+
+    def go_on(self) -> None:
+        self._is_asked = False
+        if self._transport.is_closing() or not self._writable.is_set():
+            return  # `connection_lost` follows, or `resume_writing`
+        self._transport.resume_reading()
+        self._read()
 
     def _wait(self) -> None:
         if self._idle is not None:
@@ -153,6 +180,7 @@ class HealthConnection(asyncio.Protocol):
             self._refuse(error)
 
     def _answer_requests(self) -> None:
+        end_ns = self._turn.share_end()
         while True:
             event = self._http.next_event()
             if event is h11.NEED_DATA or event is h11.PAUSED:
@@ -165,6 +193,12 @@ class HealthConnection(asyncio.Protocol):
             elif isinstance(event, h11.EndOfMessage):
                 self._answer()
                 if self._writing is not None or not self._goes_on():
+                    return
+                if not self._writable.is_set():
+                    self._transport.pause_reading()
+                    return  # `resume_writing` follows
+                if steady_ns() >= end_ns:
+                    self._let_wait(Rank.SERVED)
                     return
 
     def _goes_on(self) -> bool:
@@ -213,8 +247,7 @@ class HealthConnection(asyncio.Protocol):
                 self.close()
         self._writing = None
         if self._goes_on():
-            self._transport.resume_reading()
-            self._read()
+            self._let_wait(Rank.SERVED)
 
     async def _send_page(
         self, content_type: bytes, pieces: list[memoryview], *more: tuple[bytes, bytes]

@@ -109,6 +109,8 @@ class Turn:
 
     def share_end(self) -> int:
         """Return until when a connection may begin requests: its part of the turn begins now."""
+        if not self._scheduled:
+            self._schedule()
         return min(steady_ns() + SHARE_NS, self.ends_ns)
 
     def wait(self, connection: WaitingConnection, rank: Rank) -> None:

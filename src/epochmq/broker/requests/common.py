@@ -58,8 +58,8 @@ def check_queue_id(queue_id: int) -> None:
 def check_unsent(session: Session, size: int) -> None:
     """Raise `Refused` 215 when too many bytes already wait on the connection to add `size`.
 
-    The requests of a slow reader are not read (`runtime/connection.py`), so this check limits what
-    a peer can request in one turn.
+    Requests wait while answers of about 1 MiB do (`runtime/connection.py`). This check limits the
+    answers to requests that waited together for the device (`cold_requests.py`).
     """
     waiting = session.outbox_bytes
     if waiting + size > limits.BULK_UNSENT_BYTES_MAX:
