@@ -123,7 +123,7 @@ class Waiting:
         self.turn, self.now_ns, self.cost_ns, self.left = turn, now_ns, cost_ns, left
         self.calls: list[int] = []
 
-    def go_on(self) -> None:
+    def run_waiting(self) -> None:
         self.calls.append(self.now_ns[0])
         self.now_ns[0] += self.cost_ns
         if self.left:
@@ -148,7 +148,7 @@ async def test_waiting_connections_are_called_by_rank_and_then_by_age(now_ns: li
             super().__init__(turn, now_ns, 1)
             self.name = name
 
-        def go_on(self) -> None:
+        def run_waiting(self) -> None:
             order.append(self.name)
 
     ranks = [Rank.SERVED, Rank.LONG, Rank.SHORT]

@@ -86,8 +86,8 @@ class Connection(asyncio.BufferedProtocol):
         "_aborted",
         "_feed",
         "_half_frames",
-        "_is_asked",
         "_is_late",
+        "_is_queued",
         "_loop",
         "_misses",
         "_opened",
@@ -133,8 +133,8 @@ class Connection(asyncio.BufferedProtocol):
         """The rank of the rest of a read."""
         self._is_late = False
         """Whether the read that follows is kept for a later turn."""
-        self._is_asked = False
-        """Whether the turn calls `go_on`."""
+        self._is_queued = False
+        """Whether a later turn will call `run_waiting`."""
         self._reason = ""
         self._transport: asyncio.Transport
         self.session: Session
@@ -251,7 +251,7 @@ class Connection(asyncio.BufferedProtocol):
     # Requests that wait ----------------------------------------------------------------------
 
     def _receive(self, frames: list[RawFrame], nbytes: int, now: int) -> None:
-        """Pass the frames of a read of `nbytes` to the sink; those that begin too late wait."""
+        """Pass the frames of a read of `nbytes` to the sink while there is time; the rest waits."""
         if len(frames) == 1 or not self._shares_turns:
             self._sink.receive(self.session, frames, now)
             return
@@ -290,6 +290,7 @@ class Connection(asyncio.BufferedProtocol):
         self._wait(Rank.SHORT if len(data) < LATE_BYTES else Rank.LONG)
 
     def _count_waiting(self, nbytes: int) -> None:
+        """Count `nbytes` that wait, against the limit of unfinished frames, and read no more."""
         self._waiting_bytes += nbytes
         self._count_half_frame(nbytes)
         self._read_or_pause()
@@ -300,13 +301,14 @@ class Connection(asyncio.BufferedProtocol):
         return self._waiting_bytes > 0
 
     def _wait(self, rank: Rank) -> None:
-        """Go on in a later turn, unless answers must be written first (`flush`)."""
-        if not self._is_asked and self.session.outbox_bytes <= OUTBOX_BYTES_MAX:
-            self._is_asked = True
+        """Ask for `run_waiting` in a later turn, unless answers must be written first (`flush`)."""
+        if not self._is_queued and self.session.outbox_bytes <= OUTBOX_BYTES_MAX:
+            self._is_queued = True
             self._turn.wait(self, rank)
 
-    def go_on(self) -> None:
-        self._is_asked = False
+    def run_waiting(self) -> None:
+        """Execute waiting requests for the connection's part of a turn; the turn calls this."""
+        self._is_queued = False
         if self.closing_since is not None or self.stalled_since is not None:
             return  # `resume_writing` follows, or `connection_lost`
         now = self._turn.begin(self._sink)

@@ -109,8 +109,8 @@ class HealthConnection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._turn = turn_of(asyncio.get_running_loop())
-        self._is_asked = False
-        """Whether the turn calls `go_on`: received requests wait."""
+        self._is_queued = False
+        """Whether a later turn will call `run_waiting`: received requests wait."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -136,7 +136,7 @@ class HealthConnection(asyncio.Protocol):
         except h11.RemoteProtocolError as error:
             self._refuse(error)
             return
-        if self._is_asked or not self._writable.is_set():
+        if self._is_queued or not self._writable.is_set():
             return  # the event loop had read it before reading was paused
         if self._turn.is_over():
             self._let_wait(Rank.SHORT if len(data) <= HEAD_BYTES_MAX else Rank.LONG)
@@ -151,17 +151,18 @@ class HealthConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writable.set()
-        if self._writing is None and not self._is_asked:
+        if self._writing is None and not self._is_queued:
             self._let_wait(Rank.SERVED)
 
     def _let_wait(self, rank: Rank) -> None:
         """Answer the requests that arrived in a later turn, and read no more until then."""
         self._transport.pause_reading()
-        self._is_asked = True
+        self._is_queued = True
         self._turn.wait(self, rank)
 
-    def go_on(self) -> None:
-        self._is_asked = False
+    def run_waiting(self) -> None:
+        """Answer waiting requests for the connection's part of a turn; the turn calls this."""
+        self._is_queued = False
         if self._transport.is_closing() or not self._writable.is_set():
             return  # `connection_lost` follows, or `resume_writing`
         self._transport.resume_reading()

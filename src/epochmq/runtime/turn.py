@@ -43,7 +43,7 @@ class Flushable(Protocol):
 class WaitingConnection(Protocol):
     """A connection with requests that wait for a later turn."""
 
-    def go_on(self) -> None:
+    def run_waiting(self) -> None:
         """Execute waiting requests for at most the connection's part of a turn."""
         ...
 
@@ -114,7 +114,7 @@ class Turn:
         return min(steady_ns() + SHARE_NS, self.ends_ns)
 
     def wait(self, connection: WaitingConnection, rank: Rank) -> None:
-        """Call `connection.go_on` in a later turn."""
+        """Call `connection.run_waiting` in a later turn."""
         if not self._scheduled:
             self._schedule()
         self._waiting[rank].append(connection)
@@ -169,7 +169,7 @@ class Turn:
             for number in range(count):
                 if number and steady_ns() >= until_ns:
                     break
-                waiting.popleft().go_on()
+                waiting.popleft().run_waiting()
 
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turn] = WeakKeyDictionary()
