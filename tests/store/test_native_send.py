@@ -53,11 +53,12 @@ def test_golden_record_unit_key_and_answer() -> None:
     assert run.finish(258, 1_663_545_600_001, [(42, -1)])
     assert bytes(run.records).hex() == GOLDEN
     assert run.rows() == [(1, 0)]
-    assert run.sent() == [(("T1", 3), 1, 122)]
+    assert run.pop_sent() == [(("T1", 3), 1, 122)]
+    assert run.pop_sent() == []
     assert run.pop_message_sizes() == [("T1", 0, [1, 0, 0, 0, 0, 0, 0], 122)]
     assert run.pop_message_sizes() == []
     assert bytes(run.units[:20]).hex() == "00000000000001020000007a0000000000000000"
-    keys = run.keys(258, 1_663_545_600_001)
+    keys = run.keys(258, 258 + 122, 1_663_545_600_001)
     assert keys is not None
     assert (len(keys), keys.offset, keys.end) == (2, 258, 258 + 122)
     (answer,) = run.answers()

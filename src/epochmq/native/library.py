@@ -67,14 +67,14 @@ class SendArgs(ctypes.Structure):
         ("singles", _POINTER), ("singles_max", _I64),
         ("keys", _POINTER), ("keys_max", _I64),
         ("slots", _POINTER), ("slots_max", _I64),
-        ("touched", _POINTER), ("sizes", _POINTER), ("units", _POINTER),
+        ("touched", _POINTER), ("counted", _POINTER), ("sizes", _POINTER), ("units", _POINTER),
         ("answers", _POINTER), ("answers_max", _I64),
         ("ends", _POINTER),
         ("endings", _POINTER), ("endings_max", _I64),
         ("texts", _POINTER), ("texts_max", _I64),
         *((name, _I64) for name in (
             "out_size", "count", "keys_count", "touched_count", "reads", "endings_count",
-            "texts_size")),
+            "texts_size", "counted_count")),
     ]  # fmt: skip
 
 

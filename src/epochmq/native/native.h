@@ -104,6 +104,12 @@ static inline uint8_t *copy(uint8_t *to, const uint8_t *from, int64_t size)
     return to + size;
 }
 
+/* Inline, so that the compiler knows the size of `text`. */
+static inline uint8_t *put_literal(uint8_t *to, const char *text)
+{
+    return copy(to, (const uint8_t *)text, (int64_t)strlen(text));
+}
+
 /* crc.c */
 void crc_init(void);
 uint32_t crc_of(const uint8_t *at, size_t size); /* masked with 0x7FFFFFFF, as records carry it */

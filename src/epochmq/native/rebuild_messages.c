@@ -43,11 +43,6 @@ static int is_dropped(span name)
     return 0;
 }
 
-static uint8_t *put_text(uint8_t *to, const char *text)
-{
-    return copy(to, (const uint8_t *)text, (int64_t)strlen(text));
-}
-
 /* Copy the properties `text` without those that are dropped, add those that replace them, and find the
  * real topic and queue. Return the bytes written, 0 if Python has to rebuild the message. `r` has room for
  * `text` and MORE_MAX bytes more. */
@@ -87,11 +82,11 @@ static int64_t rewrite(const remake *m, const source *s, stored *r, uint8_t *to)
         to = copy(to, pair.at, pair.size);
     }
     if (m->kind == TIMED) {
-        to = put_number(put_text(to, "\002TIMER_ENQUEUE_MS\001"), s->more);
-        to = put_number(put_text(to, "\002TIMER_DEQUEUE_MS\001"), m->wall);
+        to = put_number(put_literal(to, "\002TIMER_ENQUEUE_MS\001"), s->more);
+        to = put_number(put_literal(to, "\002TIMER_DEQUEUE_MS\001"), m->wall);
     }
     if (m->kind != HALF && !waits)
-        to = put_text(to, "\002WAIT\001false");
+        to = put_literal(to, "\002WAIT\001false");
     return to - begin;
 }
 
@@ -183,7 +178,7 @@ static int remake_one(const remake *m, const source *s)
     one->queue_id = (int32_t)queue_id;
     one->tags_code = r.found.tags_code;
     one->read = -1; /* nobody is answered */
-    touch(d, one->slot)->count++;
+    count_stored(d, one->slot);
     d->out_size += size;
     return 1;
 }

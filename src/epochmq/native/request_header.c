@@ -1,12 +1,6 @@
 /* Reads the JSON header of a request. */
 #include "request_header.h"
 
-int is_name(span text, const char *name)
-{
-    size_t size = strlen(name);
-    return text.size == (int64_t)size && memcmp(text.at, name, size) == 0;
-}
-
 static int read_fields(cursor *c, field_reader *read_field, void *into)
 {
     if (!json_mark(c, '{'))

@@ -11,7 +11,13 @@ typedef struct {
 /* Reads one of the extFields into `into`; all values are texts. 0: not for the native code. */
 typedef int field_reader(void *into, span name, span value, int escaped);
 
-int is_name(span text, const char *name);
+/* Inline, so that the compiler knows the size of a literal. */
+static inline int is_name(span text, const char *name)
+{
+    size_t size = strlen(name);
+    return text.size == (int64_t)size && memcmp(text.at, name, size) == 0;
+}
+
 int read_head(span header, request_head *head, field_reader *read_field, void *into);
 
 #endif

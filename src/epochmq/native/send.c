@@ -21,7 +21,7 @@ void epq_send_topics_clear(send_turn *d)
 {
     memset(d->table, 0, sizeof d->table);
     memset(d->special, 0, sizeof d->special);
-    d->send_topics_used = d->slots_used = 0;
+    d->send_topics_used = d->slots_used = d->counted_count = 0;
 }
 
 /* The send_topic of a topic that may be sent to; NULL for none. */
@@ -161,14 +161,12 @@ static int stage(send_turn *d, const request *r, span body, const uint8_t *born_
     s->key_at = (int32_t)key_at;
     s->key_size = (int32_t)found.uniq_key.size;
     s->read = (int32_t)d->reads;
-    slot *sent = touch(d, l->slot + (int32_t)r->queue_id);
     const int64_t sent_bytes = RECORD_HEAD + body.size + 1 + l->name[0] + 2 + plain_size;
-    sent->sent++;
-    sent->sent_bytes += sent_bytes;
+    count_sent(d, l->slot + (int32_t)r->queue_id, sent_bytes);
     int64_t *sizes = d->sizes + ((l - d->send_topics) * MESSAGE_TYPES + message_type(&found)) * SIZE_FIELDS;
     sizes[size_class(sent_bytes)]++;
     sizes[SIZE_CLASSES] += sent_bytes;
-    touch(d, s->slot)->count++;
+    count_stored(d, s->slot);
     d->out_size += size;
     return 1;
 }
@@ -231,11 +229,6 @@ int64_t epq_stage_sends(send_turn *d, const uint8_t *data, int64_t size, const u
     return pos;
 }
 
-static uint8_t *put_text(uint8_t *to, const char *text)
-{
-    return copy(to, (const uint8_t *)text, (int64_t)strlen(text));
-}
-
 uint8_t *put_number(uint8_t *to, int64_t value)
 {
     uint8_t digits[20];
@@ -257,14 +250,14 @@ static uint8_t *put_answer(const send_turn *d, const single *s, int64_t offset, 
                            uint8_t *to)
 {
     uint8_t *begin = to;
-    to = put_text(to + PREFIX, "{\"code\":0,\"extFields\":{\"msgId\":\"");
+    to = put_literal(to + PREFIX, "{\"code\":0,\"extFields\":{\"msgId\":\"");
     to = copy(to, d->id.at, d->id.size);
     put_hex(to, (uint64_t)offset);
-    to = put_text(to + 16, "\",\"queueId\":\"");
+    to = put_literal(to + 16, "\",\"queueId\":\"");
     to = put_number(to, s->queue_id);
-    to = put_text(to, "\",\"queueOffset\":\"");
+    to = put_literal(to, "\",\"queueOffset\":\"");
     to = put_number(to, queue_offset);
-    to = put_text(to, "\",\"transactionId\":\"");
+    to = put_literal(to, "\",\"transactionId\":\"");
     to = copy(to, d->out + s->at + s->key_at, s->key_size);
     to = copy(to, d->middle.at, d->middle.size);
     to = put_number(to, s->opaque);
@@ -319,10 +312,10 @@ int64_t epq_finish(send_turn *d, int64_t offset, int64_t wall)
     return to - d->answers;
 }
 
-/* Let go of what was staged, but not of ends. */
+/* Let go of what was staged, but not of ends, nor of the counts of what was sent. */
 void epq_clear(send_turn *d)
 {
     for (int64_t n = 0; n < d->touched_count; n++)
-        memset(d->slots + d->touched[n], 0, sizeof *d->slots);
+        d->slots[d->touched[n]].count = 0;
     d->out_size = d->count = d->keys_count = d->touched_count = d->reads = 0;
 }

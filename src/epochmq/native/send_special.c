@@ -5,15 +5,10 @@
 #include "send_turn.h"
 
 /* `more` behind `to`. */
-static uint8_t *put_text(uint8_t *to, const char *text)
-{
-    return copy(to, (const uint8_t *)text, (int64_t)strlen(text));
-}
-
 static uint8_t *put_place(uint8_t *to, const request *r)
 {
-    to = copy(put_text(to, "\002REAL_TOPIC\001"), r->topic.at, r->topic.size);
-    return put_number(put_text(to, "\002REAL_QID\001"), r->queue_id);
+    to = copy(put_literal(to, "\002REAL_TOPIC\001"), r->topic.at, r->topic.size);
+    return put_number(put_literal(to, "\002REAL_QID\001"), r->queue_id);
 }
 
 enum { PAIRS_MAX = 48 };
@@ -48,7 +43,7 @@ static int to_half(const request *r, const properties *found, span text, place *
     if (found->transactional.size != 4 || memcmp(found->transactional.at, "true", 4) ||
         !found->group.size || !is_tidy(text))
         return 0;
-    uint8_t *at = put_text(to->more, "\002__transactionId__\001");
+    uint8_t *at = put_literal(to->more, "\002__transactionId__\001");
     at = put_place(copy(at, found->uniq_key.at, found->uniq_key.size), r);
     to->size = at - to->more;
     to->queue_id = 0;
@@ -84,7 +79,7 @@ static int to_time(const send_turn *d, const request *r, const properties *found
         delay -= d->wall;
     if (delay <= 0 || delay > d->delay_max)
         return 0;
-    uint8_t *at = put_text(to->more, "\002TIMER_OUT_MS\001");
+    uint8_t *at = put_literal(to->more, "\002TIMER_OUT_MS\001");
     at = put_number(at, (d->wall + delay - 1) / d->precision * d->precision);
     to->size = put_place(at, r) - to->more;
     to->queue_id = 0;

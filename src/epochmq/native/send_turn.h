@@ -28,13 +28,13 @@ typedef struct {
     int32_t allowed; /* which specials its messages may be, as bits */
 } send_topic;
 
-/* One queue: what this turn brings it. Mirrored by store/native_send.py. */
+/* One queue: what this turn brings it, and what earlier turns brought it. Mirrored by store/native_send.py. */
 typedef struct {
     int64_t next;       /* queue offset of the first; set by Python before epq_finish */
     int64_t delay;      /* ms until delivery, which its units carry; -1 for none; set likewise */
-    int64_t count;      /* messages stored in it */
+    int64_t count;      /* messages of this turn that are stored in it */
     int64_t unit;       /* where its units begin in `units`, in bytes */
-    int64_t sent;       /* messages sent to it, wherever they are stored */
+    int64_t sent;       /* messages sent to it, wherever they are stored, since Python counted them */
     int64_t sent_bytes; /* of their records, as they would be without a detour */
 } slot;
 
@@ -70,7 +70,8 @@ typedef struct {
     int64_t keys_max; /* 0: no index */
     slot *slots;
     int64_t slots_max;
-    int32_t *touched; /* slots of this turn, as many as there are slots */
+    int32_t *touched; /* slots that this turn's messages are stored in, as many as there are slots */
+    int32_t *counted; /* slots with messages that Python has not counted, as many as there are slots */
     int64_t *sizes;   /* SIZE_FIELDS for each of MESSAGE_TYPES of each of SEND_TOPICS */
     uint8_t *units;   /* one for each single */
     uint8_t *answers;
@@ -81,7 +82,7 @@ typedef struct {
     uint8_t *texts; /* headers of endings */
     int64_t texts_max;
     int64_t out_size, count, keys_count, touched_count, reads, endings_count, texts_size;
-    int64_t slots_used, send_topics_used;
+    int64_t counted_count, slots_used, send_topics_used;
     int32_t special[SPECIALS]; /* numbers of send_topics + 1; 0: none */
     send_topic send_topics[SEND_TOPICS];
     int16_t table[TABLE]; /* number of a send_topic + 1, by hash of its topic */
@@ -151,13 +152,20 @@ int reroute(const send_turn *d, const request *r, const properties *found, span 
 /* send.c */
 const send_topic *send_topic_of(const send_turn *d, span topic);
 
-/* The slot of that number, noted as one that this turn brings something. */
-static inline slot *touch(send_turn *d, int32_t number)
+/* Count a message that is stored in the slot of that number. */
+static inline void count_stored(send_turn *d, int32_t number)
+{
+    if (!d->slots[number].count++)
+        d->touched[d->touched_count++] = number;
+}
+
+/* Count a message that was sent to the slot of that number. */
+static inline void count_sent(send_turn *d, int32_t number, int64_t bytes)
 {
     slot *q = d->slots + number;
-    if (!q->count && !q->sent)
-        d->touched[d->touched_count++] = number;
-    return q;
+    if (!q->sent++)
+        d->counted[d->counted_count++] = number;
+    q->sent_bytes += bytes;
 }
 
 #endif

@@ -215,7 +215,8 @@ class LinkedNode(ABC, Generic[LeadingT, CopyingT]):
         if store.options.transient_pool:
             store.commit()  # followers get only what is in the file
         self._recheck(now)
-        self._carry_out(master.appended(now))
+        if effects := master.appended(now):
+            self._carry_out(effects)
         if store.options.sync_flush and store.needs_sync:
             store.when_synced(store.pointers.appended, partial(self._synced_here, master))
 
@@ -223,7 +224,8 @@ class LinkedNode(ABC, Generic[LeadingT, CopyingT]):
         if synced and master is self.master:
             now = self._now = self._read_clock()
             self._recheck(now)
-            self._carry_out(master.moved(now))
+            if effects := master.moved(now):
+                self._carry_out(effects)
 
     def when_acked(self, offset: int, deadline_at_ms: int, done: Done, now: int) -> None:
         """Call `done` once the data up to `offset` is acknowledged, in the order of the log.

@@ -444,7 +444,7 @@ class Connection(asyncio.BufferedProtocol):
                 transport.write(piece)
         if self.stalled_since is not None and self.unsent > self._owner.unsent_bytes_max:
             self.abort(f"does not read its answers: {self.unsent} bytes are unsent")
-        elif self.waits and self.stalled_since is None:
+        elif self._waiting_bytes and self.stalled_since is None:
             self._wait(self._rank)
 
     def abort(self, reason: str) -> None:

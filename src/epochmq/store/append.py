@@ -356,7 +356,8 @@ class Appender:
             self._set_wall(wall)
         log = self._log
         offset, wall = log.end, self.last_wall
-        if run.size > log.active_end - TAIL_BYTES - offset:
+        end = offset + run.size
+        if end > log.active_end - TAIL_BYTES:
             return False
         queues: list[ConsumeQueue] = []
         nexts: list[tuple[int, int]] = []
@@ -373,7 +374,7 @@ class Appender:
             queue.next += count
             queue.tail += units[at : at + count * UNIT_BYTES]
         staged = len(self.staged)
-        if (keys := run.keys(offset, wall)) is not None:
+        if (keys := run.keys(offset, end, wall)) is not None:
             self.staged.append(keys)
         return self._put(run.records, run.count, queues, staged)
 

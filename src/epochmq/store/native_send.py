@@ -34,6 +34,8 @@ _SINGLE = Struct("=q8i")
 _SLOT_FIELDS = 6
 """i64 next queue offset, delay, messages, where the units begin, messages sent to it wherever they
 are stored, bytes of those: `slot` of send_turn.h."""
+_SENT_FIELD = 4
+_NO_SENT = memoryview(bytes(16)).cast("q")
 
 SIZE_CLASSES = 7
 """Classes of the sizes of messages, as in `send_turn.h`; send.c has their bounds."""
@@ -151,6 +153,7 @@ class SendRun:
                 ("answers", ANSWERS_BYTES_MAX),
                 ("slots", 8 * _SLOT_FIELDS * SLOTS_MAX),
                 ("touched", 4 * SLOTS_MAX),
+                ("counted", 4 * SLOTS_MAX),
                 ("sizes", 8 * _SIZE_FIELDS * _TYPES * _SEND_TOPICS_MAX),
                 ("ends", 8 * (MESSAGES_MAX + ENDINGS_MAX)),
                 ("endings", _ENDING.size * ENDINGS_MAX),
@@ -160,6 +163,7 @@ class SendRun:
         self._views = {name: memory.view for name, memory in buffers.items()}
         self._slots = self._views["slots"].cast("q")
         self._touched = self._views["touched"].cast("i")
+        self._counted = self._views["counted"].cast("i")
         self._sizes = self._views["sizes"].cast("q")
         self._ends = self._views["ends"].cast("q")
         self._places: list[tuple[str, int]] = []
@@ -216,7 +220,7 @@ class SendRun:
     def forget_topics(self) -> None:
         """Accept no topic until topics are added again; nothing may be staged.
 
-        Call `pop_message_sizes` before.
+        Call `pop_sent` and `pop_message_sizes` before.
         """
         self._library.send_topics_clear(self._at)
         self._places.clear()
@@ -259,15 +263,10 @@ class SendRun:
         """Return the queues that store the messages, each once, in the order of `finish`,
         `rows`.
         """
-        slots, places = self._slots, self._places
-        found = []
-        self._rows = rows = []
-        for slot in self._touched[: self._args.touched_count].tolist():
-            at = slot * _SLOT_FIELDS
-            if slots[at + 2]:
-                rows.append(at)
-                found.append(places[slot])
-        return found
+        places = self._places
+        touched = self._touched[: self._args.touched_count].tolist()
+        self._rows = [slot * _SLOT_FIELDS for slot in touched]
+        return [places[slot] for slot in touched]
 
     def finish(self, offset: int, wall: int, nexts: Iterable[tuple[int, int]]) -> bool:
         """Complete the records for log offset `offset`; return whether that succeeded.
@@ -291,14 +290,18 @@ class SendRun:
         singles = self._views["singles"][: self.count * _SINGLE.size]
         return [places[row[2]][0] for row in _SINGLE.iter_unpack(singles)]
 
-    def sent(self) -> list[tuple[tuple[str, int], int, int]]:
-        """Return (requested place, messages, bytes of their records) for each place."""
-        slots, places = self._slots, self._places
+    def pop_sent(self) -> list[tuple[tuple[str, int], int, int]]:
+        """Return what was staged since the last call.
+
+        That is (requested place, messages, bytes of their records) for each place.
+        """
+        args, slots, places = self._args, self._slots, self._places
         found = []
-        for slot in self._touched[: self._args.touched_count].tolist():
-            at = slot * _SLOT_FIELDS
-            if slots[at + 4]:
-                found.append((places[slot], slots[at + 4], slots[at + 5]))
+        for slot in self._counted[: args.counted_count].tolist():
+            at = slot * _SLOT_FIELDS + _SENT_FIELD
+            found.append((places[slot], slots[at], slots[at + 1]))
+            slots[at : at + 2] = _NO_SENT
+        args.counted_count = 0
         return found
 
     def pop_message_sizes(self) -> list[SentSizes]:
@@ -345,11 +348,11 @@ class SendRun:
         """The units of all places, at the positions that `rows` returns."""
         return self._views["units"]
 
-    def keys(self, offset: int, wall: int) -> PackedKeys | None:
-        """Return the index keys; None if there are none."""
+    def keys(self, offset: int, end: int, wall: int) -> PackedKeys | None:
+        """Return the index keys of records from log offset `offset` to `end`; None without keys."""
         size = self._args.keys_count * KEY_BYTES
         data = bytes(self._views["keys"][:size])
-        return PackedKeys(data, offset, offset + self.size, wall) if data else None
+        return PackedKeys(data, offset, end, wall) if data else None
 
     def answers(self) -> list[bytes]:
         """Return the answers of each read."""

@@ -71,7 +71,7 @@ class StoreService:
                 except EnvironmentFault as error:
                     store.chores.failed(error)
             else:
-                await self._wait(TICK_MS)
+                await self._wake.wait()
 
     async def _sync(self) -> None:
         store = self.store
@@ -85,13 +85,16 @@ class StoreService:
         store.sync_times.observe((self._clock.now_ms() - begun) / 1000)
         store.synced_to(offset)
 
-    async def _wait(self, timeout_ms: int) -> None:
-        # Not wait_for: that would start a task for every group of messages.
-        timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self._wake.set)
-        await self._wake.wait()
-        timer.cancel()
-
     async def _tick_loop(self) -> None:
-        while not self._stopping and self.store.fenced is None:
-            self.store.tick(self._clock.now_ms(), self._clock.wall_ms())
-            await asyncio.sleep(TICK_MS / 1000)
+        """Do housekeeping at each tick, and let `_flush_loop` look for work.
+
+        A timer for each wait of `_flush_loop` would be made and cancelled for each group of
+        messages.
+        """
+        try:
+            while not self._stopping and self.store.fenced is None:
+                self.store.tick(self._clock.now_ms(), self._clock.wall_ms())
+                self._wake.set()
+                await asyncio.sleep(TICK_MS / 1000)
+        finally:
+            self._wake.set()

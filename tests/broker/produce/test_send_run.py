@@ -1,5 +1,6 @@
 """Single sends by the native code: the same log, queues, index, answers as in Python."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -24,6 +25,7 @@ from epochmq.wire.frame import PREFIX
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=library.which())
 
+COUNTED = ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE", "QUEUE_PUT_NUMS", "QUEUE_PUT_SIZE")
 KEY = "UNIQ_KEY\x010A0000090BAD18B4AAC2000000000001"
 
 
@@ -323,3 +325,46 @@ def test_both_count_the_same_types(messages: list[list[str]]) -> None:
         found.append({key: (each.counts, each.total) for key, each in sizes})
     pair.close()
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("seed", range(examples(30)))
+def test_both_count_the_same_messages_of_each_queue(seed: int) -> None:
+    """Counts survive whatever makes the broker forget the topics, between any two reads."""
+    rng = Random(seed)
+    pair = Pair()
+    pair.topic("T")
+    pair.topic("U", queues=2)
+    pair.put(0, hot(b"first"), hot(b"first", topic="U"))
+    pair.turn(0)
+    sent = 2
+    for number in range(60):
+        command = hot(b"x" * rng.randrange(1, 90), topic=rng.choice("TU"), queue_id=number % 2)
+        command.opaque = number + 1000
+        match rng.randrange(6):
+            case 0:
+                pair.topic(rng.choice("TV"), queues=rng.randrange(2, 9))
+            case 1:
+                for harness in pair.harnesses:
+                    options = replace(harness.node.options, max_message_size=50_000 + number)
+                    harness.node.adopt_options(options)
+            case 2:
+                for harness in pair.harnesses:
+                    harness.sink.stage.count_sent()
+            case 3:
+                pair.turn(0)
+            case _:
+                pair.read(rng.randrange(3), encode_frame(command))
+                sent += 1
+                if pair.native.sink.stage.has_drafts:
+                    pair.turn(0)  # else what the native code takes next would come before them
+    pair.turn(0)
+    found = []
+    for harness in pair.harnesses:
+        harness.sink.stage.count_sent()
+        stats = harness.node.stats
+        found.append(
+            {(n, key): (item.value, item.times) for n in COUNTED for key, item in stats.items(n)}
+        )
+    pair.close()
+    assert found[0] == found[1]
+    assert sum(n for (name, _), (n, _) in found[0].items() if name == "QUEUE_PUT_NUMS") == sent

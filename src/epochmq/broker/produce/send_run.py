@@ -135,7 +135,6 @@ class RunStage:
             if self.reads:
                 return False  # update the native code after the flush
             self.cleared = send_topics.cleared
-            self.count_sizes()
             self._run.forget_topics()
             self._known.clear()
         if not self._known:
@@ -175,16 +174,16 @@ class RunStage:
         store, stats, clock = node.store, node.stats, node.clock
         start = store.pointers.appended
         begun = clock.now_ms()
-        if not store.append_run(run, clock.wall_ms()):
+        end = store.append_run(run, clock.wall_ms())
+        if not end:
             return None
         stored_ms = clock.now_ms()
-        self._count()
         count = run.count
         stats.put.total += count
         stats.put_times.add(stored_ms - begun, count)
         by_read = list(zip(self.reads, run.answers(), strict=True))
         answers = RunAnswers(by_read, count, now, stored_ms)
-        last = Appended(start, run.size, 0, 0)
+        last = Appended(start, end - start, 0, 0)
         self.clear()
         return answers, last
 
@@ -211,18 +210,14 @@ class RunStage:
             )
             drafts.append(draft)
             tickets.append(ticket)
-        self._count()
         self.clear()
         return drafts, tickets
 
-    def _count(self) -> None:
-        add = self._send_topics.add
-        for (topic, queue_id), count, size in self._run.sent():
+    def count_sent(self) -> None:
+        """Count what was staged since the last call, by queue, and by type and size."""
+        node, add = self._node, self._send_topics.add
+        for (topic, queue_id), count, size in self._run.pop_sent():
             add(topic, queue_id, count, size)
-
-    def count_sizes(self) -> None:
-        """Add the sizes of the staged messages to the statistics."""
-        node = self._node
         for sent in self._run.pop_message_sizes():
             if sent.topic in node.topics:
                 key = sent.topic, MESSAGE_TYPES[sent.message_type]

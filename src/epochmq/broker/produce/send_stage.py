@@ -87,7 +87,9 @@ class SendStage:
         """Prepare for the messages of a read: notice changed topics, options and role."""
         if self.node.options is not self.options:
             self._adopt()
-        self.send_topics.refresh()
+        if self.send_topics.is_outdated():
+            self.count_sent()
+            self.send_topics.drop_all()
 
     def has(self, session: Session) -> bool:
         """Return whether `session` has staged messages, to be stored before its next request."""
@@ -139,8 +141,6 @@ class SendStage:
         """
         if self.native is None or (run is not None and (run.reads or run.has_ends)):
             return None
-        if run is not None:
-            run.count_sizes()
         tail = self.completer.tail
         self._run = run = RunStage(self.native, self.node, self.send_topics, self.answers, tail)
         return run if run.in_step() else None
@@ -290,7 +290,7 @@ class SendStage:
     def count_sent(self) -> None:
         """Add what was counted since the last call to the statistics."""
         if self._run is not None:
-            self._run.count_sizes()
+            self._run.count_sent()
         self.send_topics.count()
 
     # Appending -------------------------------------------------------------------------------

@@ -146,21 +146,24 @@ class SendTopics:
         self.cleared = 0
         """How often all states were dropped."""
 
-    def refresh(self) -> None:
-        """Drop all states when topics, options or role changed; called once a turn."""
+    def is_outdated(self) -> bool:
+        """Return whether topics, options or role have changed; every turn asks."""
         node = self._node
-        if (
+        return (
             node.topics.version is not self._version
             or node.options is not self._options
             or node.serving.role is not self._role
-        ):
-            self.count()
-            self._send_topics.clear()
-            self.opened.clear()
-            self.cleared += 1
-            self._version = node.topics.version
-            self._options = node.options
-            self._role = node.serving.role
+        )
+
+    def drop_all(self) -> None:
+        """Drop all states; their messages must have been counted."""
+        node = self._node
+        self._send_topics.clear()
+        self.opened.clear()
+        self.cleared += 1
+        self._version = node.topics.version
+        self._options = node.options
+        self._role = node.serving.role
 
     def open(self, header: AnySendHeader, version: int, wall: int) -> SendTopic:
         """Return the state of the topic in `header`; may create the topic; raises `Refused`."""
