@@ -221,7 +221,11 @@ async def test_the_last_requests_of_a_connection_come_before_long_ones(
             await flood.check_answers()
 
 
-async def test_requests_wait_while_the_answers_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_requests_wait_while_the_answers_are_held(
+    monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    """Requests of one read, and requests that arrive one at a time."""
     sink = SlowSink()
     sink.cost_ns = lambda body: 0
     answer = bytes(OUTBOX_BYTES_MAX + 1)
@@ -234,8 +238,13 @@ async def test_requests_wait_while_the_answers_are_held(monkeypatch: pytest.Monk
 
     sink.on_frame = execute
     async with clients(monkeypatch, sink, 1) as ((one,), _):
-        one.send(*(b"%04d" % n for n in range(10)))
+        bodies = [b"%04d" % n for n in range(10)]
+        one.send(*(bodies if at_once else bodies[:1]))
         await sink.until(lambda: bool(sink.log))
+        for body in () if at_once else bodies[1:]:
+            one.send(body)
+            for _ in range(20):  # turns of the loop: each request arrives in a read of its own
+                await asyncio.sleep(0)
         for _ in range(50):
             await asyncio.sleep(0)
         assert len(sink.log) == 1

@@ -24,7 +24,7 @@ WRITE_HIGH_BYTES = 4 * 1024 * 1024
 """With more unsent bytes, the peer's requests are not read until the peer reads answers."""
 WRITE_LOW_BYTES = 1024 * 1024
 OUTBOX_BYTES_MAX = 1024 * 1024
-"""With more bytes of answers in a turn, a client's further requests wait until they are written."""
+"""With more bytes of answers that are not written yet, a client's further requests wait."""
 LATE_BYTES = 4096
 """So much is read from a connection whose requests must wait for a later turn. Fewer bytes are few
 requests, of a client that waits for the answers; they wait less."""
@@ -176,7 +176,9 @@ class Connection(asyncio.BufferedProtocol):
         self._is_late = False
         if room is not None:
             return room
-        if self._shares_turns and (self._waiting_bytes or turn.is_over()):
+        if self._shares_turns and (
+            self._waiting_bytes or self.session.outbox_bytes > OUTBOX_BYTES_MAX or turn.is_over()
+        ):
             self._is_late = True
             return turn.buffer[:LATE_BYTES]
         return turn.buffer
