@@ -8,8 +8,9 @@ hand-overs to checkers.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from epochmq.broker.group.metadata_sync import CopiedTable, FetchTable
+from epochmq.broker.group.metadata_sync import FetchTable
 from epochmq.broker.group.plain_member import PlainMember
+from epochmq.broker.group.replicated_tables import CopiedTable
 from epochmq.broker.internal_writes.internal_writer import Done, Origin, Route, WriteOutcome
 from epochmq.broker.server.broker_server import Broker
 from epochmq.broker.serving.roles import Role

@@ -205,6 +205,8 @@ def test_topics_that_a_registration_does_not_name_stay_unless_told_otherwise() -
     it.register(told(0), 0)
     it.register(told(0, topics=configs("A", "C"), counter=2), 1)
     assert set(it.topics.queues) == {"A", "C"}
+    it.register(told(0, topics=configs("D", "E"), counter=3, is_part=True), 2)
+    assert set(it.topics.queues) == {"A", "C", "D", "E"}, "a part does not name all topics"
 
 
 def test_mappings_of_static_topics_are_in_the_route() -> None:

@@ -11,7 +11,8 @@ from sim.kernel.violation import Violation
 from sim.kernel.world import MS, World
 
 from epochmq.broker.consume.consumer_offsets import ConsumerOffsets
-from epochmq.broker.group.metadata_sync import CopiedTable, FetchTable
+from epochmq.broker.group.metadata_sync import FetchTable
+from epochmq.broker.group.replicated_tables import CopiedTable
 from epochmq.broker.serving.roles import Role
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request

@@ -3,15 +3,17 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from epochmq.base.errors import NotFound, NotReachable, Refused, UsageError
 from epochmq.client.aio import Admin
 from epochmq.client.aio.bulk_calls import BulkCalls, LogPart
 from epochmq.client.aio.name_servers import checked
+from epochmq.runtime.fetch_table import fetch_table
 from epochmq.wire.bodies.offset_bodies import LogDigests
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, request
+from epochmq.wire.table_parts import decode_object
 
 T = TypeVar("T")
 
@@ -106,18 +108,27 @@ class BackupSource:
 
         return await self.ask(read)
 
-    async def table(self, code: RequestCode) -> Command:
-        """Return the master's answer to the request for a table; errors that it may answer for a
-        missing table are returned as they are."""
+    async def table(self, code: RequestCode) -> dict[str, Any] | None:
+        """Return a table of the master, or None if its release does not have the table.
 
-        async def fetch(address: str) -> Command:
-            answer = await self._admin.instance.call(address, request(code))
-            missing = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-            if missing or code == RequestCode.GET_TIMER_CHECK_POINT:
-                return answer
-            return checked(answer)
+        Raises `PeerError` if an answer is not a table.
+        """
+
+        async def fetch(address: str) -> dict[str, Any] | None:
+            async def call(command: Command) -> Command | None:
+                answer = await self._admin.instance.call(address, command)
+                missing = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+                return None if missing else checked(answer)
+
+            return await fetch_table(code, decode_object, call)
 
         return await self.ask(fetch)
+
+    async def timer_checkpoint(self) -> Command:
+        """Return the master's answer to the request for the timer's checkpoint; it is an error if
+        there is no timer."""
+        command = request(RequestCode.GET_TIMER_CHECK_POINT)
+        return await self.ask(lambda address: self._admin.instance.call(address, command))
 
     async def file_bytes(self) -> int:
         """Return the size of the master's log files (mappedFileSizeCommitLog)."""

@@ -4,6 +4,8 @@ They are the tables that a replica copies (`broker/group/metadata_sync.py`), in 
 files. Queues, index, timer wheel and the progress of Spark sinks are derived from the log.
 """
 
+from typing import Any
+
 import msgspec
 
 from epochmq.base.errors import EpochError, PeerError
@@ -32,25 +34,23 @@ that it never leads past it."""
 ALL = {**CONFIGURATION, **PROGRESS}
 
 
-def table_of(path: str, answer: Command) -> bytes | None:
-    """Return the content of the table file `path` from the answer to its request.
-
-    Returns None if the broker has no such table: it has no timer, or an older release does not
-    know the request. Raises `PeerError` if the answer is not such a table.
-    """
-    if path == timer_checkpoint.FILE:
-        if answer.code != ResponseCode.SUCCESS:
-            return None
-        body = bytes(answer.body)
-        if timer_checkpoint.decode(body) is None:
-            raise PeerError(f"the answer to request {ALL[path]} is not a timer checkpoint")
-        return body
-    if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-        return None
-    content = json_tolerant.loads(answer.body)
-    if not isinstance(content, dict):
-        raise PeerError(f"the answer to request {ALL[path]} is not a table")
+def encode_table(content: dict[str, Any]) -> bytes:
+    """Return the content of a table file in JSON."""
     return msgspec.json.format(json_tolerant.dumps(content), indent=2)
+
+
+def checkpoint_of(answer: Command) -> bytes | None:
+    """Return the content of the timer's checkpoint file from the answer of a broker.
+
+    Returns None if the broker has no timer. Raises `PeerError` if the answer is no checkpoint.
+    """
+    if answer.code != ResponseCode.SUCCESS:
+        return None
+    body = bytes(answer.body)
+    if timer_checkpoint.decode(body) is None:
+        code = RequestCode.GET_TIMER_CHECK_POINT
+        raise PeerError(f"the answer to request {code} is not a timer checkpoint")
+    return body
 
 
 def topics_of(table: bytes) -> set[str]:

@@ -14,10 +14,18 @@ from epochmq import __version__
 from epochmq.backup.backup_files import BackupFiles
 from epochmq.backup.backup_snapshot import BackupSnapshot, Piece, piece_of
 from epochmq.backup.backup_source import BackupSource
-from epochmq.backup.broker_tables import ALL, CONFIGURATION, TOPICS, table_of, topics_of
+from epochmq.backup.broker_tables import (
+    ALL,
+    CONFIGURATION,
+    TOPICS,
+    checkpoint_of,
+    encode_table,
+    topics_of,
+)
 from epochmq.backup.record_check import RecordCheck
 from epochmq.base.errors import EnvironmentFault, NotReachable, StoreDamaged, UsageError
 from epochmq.base.limits import BULK_READ_BYTES_MAX, FRAME_BYTES_MAX
+from epochmq.store.timer import timer_checkpoint
 from epochmq.wire.codes import RequestCode
 
 PIECE_BYTES = 64 << 20
@@ -190,7 +198,11 @@ class BackupRun:
     async def _read_tables(self, wanted: Mapping[str, RequestCode]) -> dict[str, bytes]:
         found = {}
         for path, code in wanted.items():
-            table = table_of(path, await self._source.table(code))
+            if path == timer_checkpoint.FILE:
+                table = checkpoint_of(await self._source.timer_checkpoint())
+            else:
+                content = await self._source.table(code)
+                table = None if content is None else encode_table(content)
             if table is not None:
                 found[path] = table
         return found

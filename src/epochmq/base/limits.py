@@ -143,6 +143,8 @@ GROUPS_PER_SESSION_MAX = 10_000
 
 OFFSET_ROWS_MAX = 1_000_000
 """Pairs of topic and group with consumer offsets."""
+TABLE_BYTES_MAX = 512 * 1024 * 1024
+"""Answers of a broker with the parts of one table, in all."""
 DELETIONS_KNOWN_MAX = 1_000
 """Deleted topics and groups whose time of deletion is remembered."""
 

@@ -83,8 +83,8 @@ class NamesrvOptions(TlsOptions, ServerAuthKeys, MetricsOptions, ServerLogOption
     )
     delete_topic_with_broker_registration: bool = option(
         False,
-        "A registration also removes the broker's topics that it does not name. Only for brokers "
-        "that never register a part of their topics.",
+        "A registration also removes the broker's topics that it does not name. Only for EpochMQ's "
+        "brokers, which say when they register a part of their topics.",
         mutable=True,
     )
     enable_all_topic_list: bool = option(True, "Let tools list all topics.", mutable=True)

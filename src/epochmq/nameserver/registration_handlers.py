@@ -77,6 +77,7 @@ def _register(node: NameServerNode, request: Command, session: Session, now: int
         filter_servers=body.filter_server_list,
         session_id=session.id,
         group_addr=header.groupAddr or None,
+        is_part=bool(header.isPart),
     )
     result = yield from node.table.register_steps(told, now)
     node.watch(session)
@@ -106,7 +107,8 @@ def _check_json(body: bytes) -> None:
     if len(body) > limits.REGISTER_FIRST_BYTES_MAX:
         raise HeaderError(
             f"a registration of {len(body)} bytes is larger than {limits.REGISTER_FIRST_BYTES_MAX};"
-            " set compressedRegister=true"
+            " let the broker register its topics in parts, as RocketMQ's brokers do with"
+            " enableSplitRegistration=true"
         )
     objects = body.count(b"{") + body.count(b"[")
     if objects > _FEW_OBJECTS + len(body) // limits.REGISTER_JSON_ENTRY_BYTES_MIN:

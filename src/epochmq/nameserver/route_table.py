@@ -58,6 +58,8 @@ class Registration:
     session_id: int = 0
     group_addr: str | None = None
     """The address of the group's master for clients; None: the master's own."""
+    is_part: bool = False
+    """Whether the broker has more topics than `topics`."""
 
     @property
     def key(self) -> Key:
@@ -243,7 +245,8 @@ class RouteTable:
         for topic, mapping in told.mappings.items():
             if news and self.topics.put_mapping(topic, told.name, mapping):
                 different.append(topic)
-        if self.options.delete_topic_with_broker_registration and not told.mappings:
+        deletes = self.options.delete_topic_with_broker_registration and not told.is_part
+        if deletes and not told.mappings:
             for topic in set(self.topics.of_broker(told.name)).difference(told.topics):
                 self.topics.drop(topic, (told.name,))
                 different.append(topic)

@@ -52,11 +52,10 @@ def test_they_are_in_the_file_and_in_the_answer_to_replicas() -> None:
 def test_ended_transactions_are_sent_with_changed_offsets() -> None:
     offsets = at(3)
     offsets.commit("g", "T", 0, 1)
-    before = offsets.changes
+    before = offsets.changes.count
     offsets.note_ended(5, A)
-    rows = offsets.changed_since(before)
-    assert rows == {ROW: {0: 3}}
-    assert offsets.content(rows)[ENDED_FIELD] == {5: A}
+    assert offsets.changes.since(before).rows == [ROW]
+    assert offsets.content({ROW: {0: 3}})[ENDED_FIELD] == {5: A}
     assert ENDED_FIELD not in offsets.content({"T@g": {0: 1}})
     assert offsets.dirty
 
@@ -64,7 +63,7 @@ def test_ended_transactions_are_sent_with_changed_offsets() -> None:
 def test_they_may_come_before_any_progress() -> None:
     offsets = ConsumerOffsets()
     offsets.note_ended(5, A)
-    assert offsets.changed_since(0) is None, "the whole table is to be copied"
+    assert not offsets.changes.since(0).is_delta, "the whole table is to be copied"
     assert offsets.content()[ENDED_FIELD] == {5: A}
 
 
@@ -142,11 +141,11 @@ def test_they_are_forgotten_at_once_by_all() -> None:
     master = at(3, m5=A)
     slave = at(3)
     slave.adopt(sent(master), whole=True)
-    before = master.changes
+    before = master.changes.count
     master.forget_ended()
-    rows = master.changed_since(before)
-    assert rows is not None
-    slave.adopt(sent(master, *rows), whole=False)
+    changed = master.changes.since(before)
+    assert changed.is_delta
+    slave.adopt(sent(master, *changed.rows), whole=False)
     assert slave.ended.marks == master.ended.marks == {}
 
 

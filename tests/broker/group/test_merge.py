@@ -11,8 +11,8 @@ from tests.broker.requests.helpers import answer
 from epochmq.base.errors import PeerError
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.delay.timer_service import TimerService
-from epochmq.broker.group.metadata_sync import CopiedTable
 from epochmq.broker.group.pre_online_peers import TAKEN, Merge
+from epochmq.broker.group.replicated_tables import CopiedTable, decoder_of
 from epochmq.broker.pop.pop_windows import QueueKey
 from epochmq.broker.requests.topic_handlers import delete_topic
 from epochmq.broker.serving.roles import Role
@@ -20,6 +20,10 @@ from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import SCHEDULE_TOPIC
 from epochmq.model.topic import TopicConfig
 from epochmq.wire.bodies.pop_bodies import MessageRequestMode
+
+
+def merge(node: FakeNode, table: CopiedTable, body: bytes, wall: int = WALL) -> None:
+    Merge(node).merge_table(table, decoder_of(table)(body), wall)
 
 
 class Two:
@@ -49,7 +53,7 @@ class Two:
             reply = answer(self.slave, table.value)
             assert reply.code == 0, reply.remark
             assert isinstance(reply.body, bytes)
-            Merge(self.master).merge_table(table, reply.body, WALL + 5_000)
+            merge(self.master, table, reply.body, WALL + 5_000)
 
 
 @pytest.fixture
@@ -118,7 +122,7 @@ def test_a_slave_whose_log_lags_takes_every_offset() -> None:
     """From another slave, which acts as master: the messages come."""
     options = BrokerOptions(broker_name="b", broker_ip1="127.0.0.1")
     slave = FakeNode(dataclasses.replace(options, broker_id=2, broker_role="SLAVE"))
-    Merge(slave).merge_table(CopiedTable.OFFSETS, b'{"offsetTable":{"T@g":{0:9}}}', WALL)
+    merge(slave, CopiedTable.OFFSETS, b'{"offsetTable":{"T@g":{0:9}}}')
     assert slave.offsets.row("g", "T") == {0: 9}
 
 
@@ -228,6 +232,6 @@ def test_only_request_modes_that_we_lack_are_taken(two: Two) -> None:
 def test_garbage_is_told(two: Two, table: CopiedTable, body: bytes) -> None:
     before = two.master.offsets.encode(), two.master.topics.encode(), two.master.groups.encode()
     with pytest.raises((PeerError, ValueError, TypeError)):
-        Merge(two.master).merge_table(table, body, WALL)
+        merge(two.master, table, body)
     after = two.master.offsets.encode(), two.master.topics.encode(), two.master.groups.encode()
     assert after == before

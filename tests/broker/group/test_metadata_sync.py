@@ -6,6 +6,7 @@ from tests.broker.become import become
 from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.requests.helpers import call
 
+import epochmq.broker.state.stamps as stamps
 from epochmq.broker.config.options import BrokerOptions
 from epochmq.broker.delay.timer_service import TimerService
 from epochmq.broker.group.metadata_sync import (
@@ -16,11 +17,11 @@ from epochmq.broker.group.metadata_sync import (
     RETRY_MS,
     WATCHED,
     WATCHED_MS,
-    CopiedTable,
     FetchTable,
     ReplicaSync,
 )
-from epochmq.broker.group.replicated_tables import Tables
+from epochmq.broker.group.replicated_tables import CopiedTable, Tables
+from epochmq.broker.pop.pop_windows import QueueKey
 from epochmq.broker.serving.roles import Role
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.topic import TopicConfig
@@ -28,6 +29,7 @@ from epochmq.wire.bodies.pop_bodies import MessageRequestMode
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import HELD, Command, Reply
 from epochmq.wire.header import Header, encode_header
+from epochmq.wire.table_parts import StampHeader
 
 MASTER = "10.0.0.1:10911"
 PERIOD = 1000
@@ -96,6 +98,80 @@ def test_everything_comes_once_and_then_the_replica_is_ready(pair: Pair) -> None
     assert slave.offsets.dirty
 
 
+def test_large_tables_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the replica is ready when all of them came, although the tables change meanwhile."""
+    monkeypatch.setattr(stamps, "PART_BYTES", 4_000)
+    pair = Pair()
+    master, slave = pair.master, pair.slave
+    for number in range(100):
+        name = f"T{number}"
+        pair.topic(name)
+        master.groups.put(SubscriptionGroupConfig(f"G{number}"), WALL)
+        master.groups.set_forbidden(f"G{number}", name, 4, WALL)
+        master.offsets.commit(f"G{number}", name, 0, number)
+        master.request_modes.put(MessageRequestMode(name, "G", mode="POP"))
+        batch = QueueKey("G", name, 0)
+        master.pop.orders.out(batch, None, (WALL, 60_000), [number], 0)
+    rounds = 0
+    while not pair.core.ready:
+        sizes = pair.bytes
+        pair.round()
+        assert pair.bytes - sizes < 6 * 10_000
+        rounds += 1
+        if rounds == 3:
+            assert "T50" not in slave.topics, "no part is applied alone"
+            master.topics.delete("T1", WALL)
+            master.groups.delete("G1", WALL)
+            master.groups.set_forbidden("G2", "T2", 0, WALL)
+            master.offsets.commit("G3", "T3", 0, 1_000)
+    assert rounds >= 10
+    pair.now += PERIOD
+    pair.round()
+    assert_equal_tables(pair)
+
+    master.topics.delete("T5", WALL)
+    pair.topic("T1")
+    master.groups.delete("G5", WALL)
+    master.groups.set_forbidden("G7", "T7", 0, WALL)
+    master.groups.set_forbidden("G8", "T9", 4, WALL)
+    master.offsets.commit("G3", "T3", 1, 7)
+    pair.now += PERIOD
+    sizes = pair.bytes
+    pair.round()
+    assert_equal_tables(pair)
+    assert pair.bytes - sizes < 5_000, "changes cost their rows"
+
+
+def assert_equal_tables(pair: Pair) -> None:
+    master, slave = pair.master, pair.slave
+    assert slave.topics.table == master.topics.table
+    assert slave.topics.version == master.topics.version
+    assert slave.groups.table == master.groups.table
+    assert slave.groups.forbidden_table == master.groups.forbidden_table
+    assert slave.groups.version == master.groups.version
+    assert slave.offsets.table == master.offsets.table
+    assert slave.request_modes.table == master.request_modes.table
+    assert slave.pop.orders.content()["table"].keys() == master.pop.orders.content()["table"].keys()
+
+
+def test_a_replica_of_an_older_release_gets_whole_tables_of_topics() -> None:
+    """It would remove all topics that a part does not have."""
+    pair = Pair()
+    for name in "TU":
+        pair.topic(name)
+    for code in (CopiedTable.TOPICS, CopiedTable.GROUPS):
+        whole = call(pair.master, code.value, {})
+        assert isinstance(whole, Reply)
+        assert isinstance(whole.header, StampHeader)
+        pair.topic(f"V{code.name}")
+        pair.master.groups.put(SubscriptionGroupConfig(f"G{code.name}"), WALL)
+        again = call(pair.master, code.value, {"sinceStamp": whole.header.stamp or ""})
+        assert isinstance(again, Reply)
+        assert isinstance(again.header, StampHeader)
+        assert not again.header.delta
+        assert len(again.body) > len(whole.body)
+
+
 def test_what_the_master_deleted_goes_and_nothing_else(pair: Pair) -> None:
     """rocketmq#9804, #9984: there all of them went, for a moment or for good."""
     pair.topic("T")
@@ -114,13 +190,11 @@ def test_a_master_that_lost_its_tables_takes_nothing_away(pair: Pair) -> None:
     pair.master.groups.put(SubscriptionGroupConfig("G"), WALL)
     pair.master.offsets.commit("G", "T", 1, 77)
     pair.round()
-    pair.master.topics.table.clear()
+    for table in (pair.master.topics, pair.master.groups, pair.master.offsets):
+        table.table.clear()
+        table.changes.renew(())
     pair.master.topics.step_version(WALL)
-    pair.master.groups.table.clear()
-    pair.master.groups._step("G", WALL)
-    pair.master.offsets.table.clear()
-    pair.master.offsets.changes += 1
-    pair.master.offsets._whole_before = pair.master.offsets.changes
+    pair.master.groups.version = pair.master.groups.version.next_version(WALL)
     pair.now += JAVA_PERIOD_MS
     pair.round()
     assert "T" in pair.slave.topics
@@ -373,7 +447,8 @@ def test_changes_wait_for_a_replica_from_its_first_question_on() -> None:
     pair = Pair()
     for fetch in pair.core.due(0):
         fields = fetch.command.ext or {}
-        assert fields == ({"waitMillis": str(WATCHED_MS)} if fetch.table in WATCHED else {})
+        waits = {"waitMillis": str(WATCHED_MS)} if fetch.table in WATCHED else {}
+        assert fields == {"inParts": "true", **waits}
 
 
 def test_offsets_are_asked_for_a_moment_after_they_changed() -> None:

@@ -8,9 +8,9 @@ from tests.broker.fake_node import FakeNode
 from tests.broker.group.test_metadata_sync import answer_of
 
 from epochmq.broker.config.options import BrokerOptions
-from epochmq.broker.group.metadata_sync import WATCHED, CopiedTable, FetchTable, ReplicaSync
+from epochmq.broker.group.metadata_sync import WATCHED, FetchTable, ReplicaSync
 from epochmq.broker.group.metadata_sync_service import ReplicaSyncService
-from epochmq.broker.group.replicated_tables import Tables
+from epochmq.broker.group.replicated_tables import CopiedTable, Tables
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.own_host import free_port
 from epochmq.runtime.peers import Peers

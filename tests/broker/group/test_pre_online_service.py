@@ -15,8 +15,9 @@ from tests.broker.group.group import (
     until,
 )
 
-from epochmq.broker.group.metadata_sync import CopiedTable, FetchTable
+from epochmq.broker.group.metadata_sync import FetchTable
 from epochmq.broker.group.plain_member import PlainMember
+from epochmq.broker.group.replicated_tables import CopiedTable
 from epochmq.broker.server.broker_server import Broker
 from epochmq.broker.serving.roles import Role
 from epochmq.model.topic import TopicConfig

@@ -8,11 +8,13 @@ import pytest
 from tests.broker.become import become
 from tests.broker.broker_harness import BrokerHarness
 
+import epochmq.broker.group.registration as registration
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.group.registrar import Registrar
 from epochmq.broker.group.registration import PERIOD_MIN_MS
 from epochmq.broker.serving.roles import Role
 from epochmq.model.crc import crc32
+from epochmq.model.data_version import DataVersion
 from epochmq.runtime.clock import RealClock
 from epochmq.runtime.own_host import free_port
 from epochmq.runtime.server import RemotingServer
@@ -115,6 +117,48 @@ async def test_all_topics_at_start_then_changes_alone(server: FakeNameServer) ->
     }  # fmt: skip
     registrar.tick(node.clock.now_ms())
     assert server.told.empty()
+
+
+async def test_many_topics_are_registered_in_parts(
+    server: FakeNameServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part under a version of its own: name servers apply what they know only then."""
+    monkeypatch.setattr(registration, "PART_TOPICS", 10)
+    node = node_for(server.address)
+    for number in range(25):
+        node.topics.ensure(f"T{number}", 1, 6, 5)
+    node.keeper.save(0, 0)
+    registrar = Registrar(node)
+    registrar.tick(node.clock.now_ms())
+    await until_settled(registrar, node)
+    found: list[str] = []
+    versions: list[DataVersion] = []
+    while not server.told.empty():
+        fields, body = await server.registered()
+        assert fields["isPart"] == "true"
+        wrapper = body.topic_config_serialize_wrapper
+        assert 1 < len(wrapper.topic_config_table) <= 10 or found
+        found += wrapper.topic_config_table
+        versions.append(wrapper.data_version)
+    assert sorted(found) == sorted(node.topics.table)
+    assert len(set(versions)) == len(versions) == -(-len(found) // 10)
+    assert versions[-1] == node.topics.version
+    assert registrar.is_registered
+    await registrar.stop()
+
+
+async def test_a_refused_part_is_a_failed_registration(
+    server: FakeNameServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration, "PART_TOPICS", 5)
+    node = node_for(server.address)
+    registrar = Registrar(node)
+    server.code = 1
+    registrar.tick(node.clock.now_ms())
+    await registrar.wait_registered()
+    assert server.told.qsize() == 1, "the other parts are not sent"
+    assert not registrar.is_registered
+    await registrar.stop()
 
 
 async def test_topics_show_no_more_than_the_broker_allows(server: FakeNameServer) -> None:

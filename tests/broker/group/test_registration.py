@@ -1,13 +1,18 @@
 """Who is told what, and when."""
 
+import pytest
+
 from epochmq.broker.group.registration import (
     FIRST_AGAIN_MS,
+    PART_TOPICS,
     PERIOD_MAX_MS,
     RETRY_MAX_MS,
     RETRY_MS,
     RegisterAt,
     RegistrationPlan,
+    parts_of,
 )
+from epochmq.model.data_version import DataVersion
 
 A, B = "a:9876", "b:9876"
 
@@ -149,3 +154,16 @@ def test_the_period_may_change_while_it_runs() -> None:
     core.due(35_000)
     core.done(RegisterAt(A, None), True, 35_000)
     assert core.next_deadline() == 95_000
+
+
+@pytest.mark.parametrize("count", [0, 1, PART_TOPICS, PART_TOPICS + 1, 3 * PART_TOPICS])
+def test_parts_name_every_topic_once(count: int) -> None:
+    """And a table that fits into one request is not a part."""
+    topics, version = [f"T{number}" for number in range(count)], DataVersion(3, 7, 1_000)
+    parts = parts_of(topics, version)
+    assert [name for part in parts for name in part.topics] == topics
+    assert all(part.is_part == (count > PART_TOPICS) for part in parts)
+    versions = [part.version for part in parts]
+    assert versions[-1] == version
+    assert len(set(versions)) == len(parts)
+    assert all(each.state_version == version.state_version for each in versions)

@@ -206,24 +206,25 @@ def test_a_replica_blocks_what_the_master_handed_out_whatever_its_clock_says() -
 
 def test_only_what_changed_travels() -> None:
     master, replica = Orders(), Orders()
-    assert master.changed_since(0) == []
+    assert master.changes.since(0).rows == []
     out(master, 5)
     master.out(OTHER, None, (WALL, 1_000), [7], 0)
-    count = master.changes
+    count = master.changes.count
     replica.adopt(told(master, WALL), 0, WALL, whole=True)
-    assert master.changed_since(count) == []
+    assert master.changes.since(count).rows == []
     master.ack(KEY, 5, WALL)
-    assert master.changed_since(count) == [KEY]
-    replica.adopt(told(master, WALL, master.changed_since(count)), 0, WALL, whole=False)
+    changed = master.changes.since(count)
+    assert (changed.rows, changed.is_delta) == ([KEY], True)
+    replica.adopt(told(master, WALL, changed.rows), 0, WALL, whole=False)
     assert not replica.blocked(KEY, None, 0)
     assert replica.blocked(OTHER, None, 0)
-    assert master.changed_since(master.changes + 1) is None
-    count = master.changes
+    assert not master.changes.since(master.changes.count + 1).is_delta
+    count = master.changes.count
     master.forget(OTHER)
-    assert master.changed_since(count) is None
+    assert not master.changes.since(count).is_delta
     replica.adopt(told(master, WALL), 0, WALL, whole=True)
     assert not replica.blocked(OTHER, None, 0)
-    assert replica.changed_since(0) is None
+    assert not replica.changes.since(0).is_delta
 
 
 def test_an_older_release_says_no_time() -> None:

@@ -11,8 +11,8 @@ from tests.broker.client import RawClient
 from tests.broker.group.group import InProcess, put_until_stored, until
 from tests.broker.pop_harness import PopHarness, Popped, ack, batch, entry, hide, pop, popped
 
-from epochmq.broker.group.metadata_sync import CopiedTable, ReplicaSync
-from epochmq.broker.group.replicated_tables import Tables
+from epochmq.broker.group.metadata_sync import ReplicaSync
+from epochmq.broker.group.replicated_tables import CopiedTable, Tables
 from epochmq.broker.server.broker_server import Broker
 from epochmq.broker.serving.roles import Role
 from epochmq.broker.state.stamps import TAKEN_WAIT_MS
@@ -20,6 +20,7 @@ from epochmq.wire import json_tolerant
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, request
+from epochmq.wire.table_parts import decode_object
 
 
 @pytest.fixture
@@ -224,18 +225,18 @@ def test_what_is_out_stays_out_with_another_role(harness: PopHarness) -> None:
     other = PopHarness()
     other.put(b"a", b"b", b"c")
     become(other.node, Role.SLAVE)
-    body = bytes(harness.client().ask(asked()).body)
-    Tables(other.node).apply_orders(body, delta=False)
+    told = decode_object(bytes(harness.client().ask(asked()).body))
+    Tables(other.node).apply_orders(told, delta=False)
     other.node.offsets.commit("G", "T", 0, 0, other.clock.wall)  # older than the batch
     become(other.node, Role.MASTER)
     assert other.offset() == 1
     assert other.pop(order="true") == []
     other.tick(5_000)
     assert [again.body for again in other.pop(order="true")] == [b"b", b"c"]
-    Tables(other.node).apply_orders(body, delta=False)  # a master's own word counts
+    Tables(other.node).apply_orders(told, delta=False)  # a master's own word counts
     assert other.pop(order="true") == []
     with pytest.raises(ValueError, match="no table"):
-        Tables(other.node).apply_orders(b"{}", delta=False)
+        Tables(other.node).apply_orders({}, delta=False)
 
 
 def test_a_batch_whose_offset_did_not_come_says_where_the_group_is(harness: PopHarness) -> None:
@@ -245,7 +246,8 @@ def test_a_batch_whose_offset_did_not_come_says_where_the_group_is(harness: PopH
     other = PopHarness()
     other.put(b"a", b"b", b"c")
     become(other.node, Role.SLAVE)
-    Tables(other.node).apply_orders(bytes(harness.client().ask(asked()).body), delta=False)
+    told = decode_object(bytes(harness.client().ask(asked()).body))
+    Tables(other.node).apply_orders(told, delta=False)
     become(other.node, Role.MASTER)
     other.tick(60_000)
     assert [again.body for again in other.pop(order="true", initMode=1)] == [b"b", b"c"]

@@ -10,10 +10,10 @@ from tests.broker.broker_harness import BrokerHarness, ext, pull, send
 from epochmq.auth.credentials import Credentials
 from epochmq.broker.consume.client_tables import ClientMember, Manner
 from epochmq.broker.state.keeper import write_here
-from epochmq.broker.state.stamps import asking
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import FLAG_RESPONSE, Command
+from epochmq.wire.table_parts import TableParts
 
 
 class News:
@@ -173,7 +173,7 @@ def test_a_new_topic_is_answered_when_replicas_have_it(harness: BrokerHarness) -
 
     def watch() -> Command:
         """Ask with the last stamp and wait; the answer, when there is one."""
-        replica.put(Command(Code.GET_ALL_TOPIC_CONFIG, ext=asking(stamp, 1500)))
+        replica.put(Command(Code.GET_ALL_TOPIC_CONFIG, ext=TableParts(bytes, stamp).question(1500)))
         harness.turn()
         return next(iter(replica.take()), Command(0))
 

@@ -4,7 +4,7 @@ RocketMQ's ConsumerOffsetManager. File: config/consumerOffset.json, with rows na
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from epochmq.broker.consume.ended_transactions import (
     EndedTransactions,
     marks_in,
 )
+from epochmq.broker.state.row_changes import RowChanges, TablePart
 from epochmq.model.data_version import DataVersion
 from epochmq.model.names import HALF_TOPIC
 from epochmq.wire import json_tolerant
@@ -194,6 +195,7 @@ class ConsumerOffsets:
     """
 
     file = "config/consumerOffset.json"
+    replicas_know_deltas: ClassVar[bool] = True
 
     def __init__(self, *, version_step: int = 500) -> None:
         self.version_step = version_step
@@ -210,12 +212,8 @@ class ConsumerOffsets:
         self.has_dropped = False
         """Whether something was deleted since the last save; it must be saved soon."""
         self._commits = 0
-        self.changes = 0
-        """Counts every change of a row."""
-        self._recent: dict[str, int] = {}
-        """The `changes` count at each row's last change, the oldest first."""
-        self._whole_before = 0
-        """Rows were removed at this count; for an earlier count the whole table must be copied."""
+        self.changes = RowChanges[str]()
+        """For the copies of replicas. After a row was removed, they copy the whole table."""
         self.ahead: UnreplicatedOffsets | None = None
         """Set while an offset here may be newer than at the master; see `keep_own`."""
         self.ended = EndedTransactions()
@@ -238,20 +236,7 @@ class ConsumerOffsets:
 
     def _touch(self, key: str) -> None:
         self.dirty = True
-        self.changes += 1
-        self._recent.pop(key, None)
-        self._recent[key] = self.changes
-
-    def changed_since(self, changes: int) -> dict[str, dict[int, int]] | None:
-        """Return the rows that changed after count `changes`; None if unknown."""
-        if not self._whole_before <= changes <= self.changes:
-            return None
-        rows: dict[str, dict[int, int]] = {}
-        for key in reversed(self._recent):
-            if self._recent[key] <= changes:
-                break
-            rows[key] = self.table[key]
-        return rows
+        self.changes.touch(key)
 
     def adopt(self, content: dict[str, Any], *, whole: bool) -> None:
         """Take over the rows of the master; with `whole`, all other rows are removed.
@@ -269,14 +254,19 @@ class ConsumerOffsets:
             version = self._keep(self.ahead, rows, marks, version, whole=whole)
         elif dropped is not None and rows:
             self.dropped = dropped
+        self.version = version
         if whole and rows:
             self.table, self.reset_marks = rows, marks
-        else:
-            self.table.update(rows)
-            unmarked = {k: v for k, v in self.reset_marks.items() if k not in rows}
-            self.reset_marks = {**unmarked, **marks}
-        self.version = version
-        self._all_changed()
+            self._all_changed()
+            return
+        self.table.update(rows)
+        unmarked = {k: v for k, v in self.reset_marks.items() if k not in rows}
+        self.reset_marks = {**unmarked, **marks}
+        for key in rows:
+            self.changes.touch(key)
+        if dropped is not None:
+            self.changes.renew(self.table)
+        self.dirty = True
 
     def keep_own(self) -> None:
         """Protect newer offsets of this replica until the master has all of them."""
@@ -378,9 +368,7 @@ class ConsumerOffsets:
     def _all_changed(self) -> None:
         """Make every replica copy the whole table."""
         self.dirty = True
-        self.changes += 1
-        self._recent.clear()
-        self._whole_before = self.changes
+        self.changes.renew(self.table)
 
     def _new_row(self, key: str) -> dict[int, int]:
         if len(self.table) >= limits.OFFSET_ROWS_MAX:
@@ -489,8 +477,7 @@ class ConsumerOffsets:
         for key in doomed:
             self._forget(key)
         self.has_dropped = True
-        self.changes += 1
-        self._whole_before = self.changes
+        self._all_changed()
         self._changed(wall)
         return len(doomed)
 
@@ -498,7 +485,6 @@ class ConsumerOffsets:
         del self.table[key]
         self._resets.pop(key, None)
         self.reset_marks.pop(key, None)
-        self._recent.pop(key, None)
 
     def lowest(self, topic: str, ignored_groups: frozenset[str]) -> dict[int, int]:
         """Return the smallest offset of any group in `topic`, by queue id.
@@ -516,8 +502,22 @@ class ConsumerOffsets:
         self.version = self.version.next_version(wall, self.state_version)
         self.dirty = True
 
-    def content(self, rows: Mapping[str, dict[int, int]] | None = None) -> dict[str, Any]:
+    def weigh(self, key: str) -> int:
+        """Return the estimated bytes of a row in JSON."""
+        places = len(self.table[key]) + len(self.reset_marks.get(key, ()))
+        return len(key) + 32 * places + 64
+
+    def encode_part(self, part: TablePart[str]) -> bytes:
+        """Return the body of GET_ALL_CONSUMER_OFFSET with the rows of a part."""
+        rows = {key: self.table[key] for key in part.rows}
+        return json_tolerant.dumps(self.content(rows, whole=not part.is_delta))
+
+    def content(
+        self, rows: Mapping[str, dict[int, int]] | None = None, *, whole: bool = False
+    ) -> dict[str, Any]:
         """Return the content of the file and of GET_ALL_CONSUMER_OFFSET; `rows` limits it.
+
+        With `whole`, the rows are the first part of the whole table.
 
         The `epochmq...` fields are EpochMQ only. `epochmqResetMarks` and `epochmqEndedHalves` are
         present only if there are such marks. `epochmqDropped` is in each whole table, so that the
@@ -525,12 +525,12 @@ class ConsumerOffsets:
         """
         table = self.table if rows is None else rows
         content: dict[str, Any] = {"dataVersion": self.version, "offsetTable": table}
-        if rows is None:
+        if rows is None or whole:
             content[FIELD] = self.dropped.marks()
-        if self.reset_marks:
-            marks = {key: row for key, row in self.reset_marks.items() if key in table}
-            content["epochmqResetMarks"] = marks
-        if self.ended.marks and (rows is None or _ENDED_WITH in rows):
+        marks = self.reset_marks
+        if marks:
+            content["epochmqResetMarks"] = {key: marks[key] for key in table if key in marks}
+        if self.ended.marks and (rows is None or whole or _ENDED_WITH in rows):
             content[ENDED_FIELD] = self.ended.marks
         return content
 
@@ -543,6 +543,7 @@ class ConsumerOffsets:
         self.reset_marks = _marks(content)
         self.dropped = Deletions.from_content(content) or Deletions()
         self.ended.marks = marks_in(content)
+        self.changes.renew(self.table)
 
 
 def _topic_of(key: str) -> str:

@@ -15,8 +15,13 @@ import msgspec
 
 from epochmq.base.errors import EpochError
 from epochmq.broker.context.broker_context import BrokerContext
-from epochmq.broker.group.metadata_sync import CopiedTable
-from epochmq.broker.group.pre_online_peers import Merge, PreOnlineClient, pull_tables
+from epochmq.broker.group.pre_online_peers import (
+    Merge,
+    PreOnlineClient,
+    fetch_copy,
+    pull_tables,
+)
+from epochmq.broker.group.replicated_tables import CopiedTable
 from epochmq.runtime.peers import Peers
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import request
@@ -105,6 +110,7 @@ class OffsetsAfterOnline:
 
     def __init__(self, node: BrokerContext, peers: Peers) -> None:
         self._node = node
+        self._peers = peers
         self._asking = PreOnlineClient(node, peers)
         self._task: asyncio.Task[None] | None = None
 
@@ -136,6 +142,6 @@ class OffsetsAfterOnline:
             log.info("the consumer offsets of %(address)s are taken back", {"address": address})
 
     async def _pull(self, address: str) -> None:
-        answer = await self._asking.ask(address, request(RequestCode.GET_ALL_CONSUMER_OFFSET))
+        content = await fetch_copy(self._peers, CopiedTable.OFFSETS, address)
         wall = self._node.clock.wall_ms()
-        Merge(self._node).merge_table(CopiedTable.OFFSETS, bytes(answer.body), wall)
+        Merge(self._node).merge_table(CopiedTable.OFFSETS, content, wall)

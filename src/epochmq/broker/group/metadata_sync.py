@@ -1,23 +1,22 @@
 """Metadata sync: when a replica asks its master for which table, and how it applies the answer.
 
-A table is replaced as a whole or, for offsets, row by row, in one step, so that nothing is missing
-in between (rocketmq#9804, #9984). `ready` is true once all tables came from the current master.
-Only then does the replica count, because a log without its topics is useless (rocketmq-helm#33,
-S15); the caller holds replication back until then.
+A table is replaced as a whole, or its changed rows are, in one step, so that nothing is missing in
+between (rocketmq#9804, #9984). A large table comes in parts, which are joined first. `ready` is
+true once all tables came from the current master. Only then does the replica count, because a log
+without its topics is useless (rocketmq-helm#33, S15); the caller holds replication back until then.
 """
 
-from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from epochmq.base.backoff import backoff_ms
 from epochmq.base.errors import PeerError
-from epochmq.broker.group.replicated_tables import Tables
-from epochmq.broker.state.stamps import StampHeader, asking
-from epochmq.wire.codes import RequestCode, ResponseCode
+from epochmq.broker.group.replicated_tables import CopiedTable, Tables, decoder_of
+from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, request
 from epochmq.wire.header import decode_header
+from epochmq.wire.table_parts import StampHeader, TableParts
 
 JAVA_PERIOD_MS = 10_000
 """A master without stamps is asked for whole tables, at RocketMQ's interval."""
@@ -33,20 +32,6 @@ RETRY_MS = 20
 """The first pause after a failure (ms); it doubles. It is short because in a failover a replica may
 ask its new master too early, and sends wait for the replica until the tables came."""
 RETRY_MAX_MS = 2_000
-
-
-class CopiedTable(Enum):
-    """The tables to copy; each value is the request code that fetches the table."""
-
-    TOPICS = RequestCode.GET_ALL_TOPIC_CONFIG
-    GROUPS = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-    OFFSETS = RequestCode.GET_ALL_CONSUMER_OFFSET
-    DELAYS = RequestCode.GET_ALL_DELAY_OFFSET
-    MODES = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE
-    TIMER = RequestCode.GET_TIMER_CHECK_POINT
-    TIMER_METRICS = RequestCode.GET_TIMER_METRICS
-    ORDERS = RequestCode.GET_ALL_CONSUMER_ORDER_INFO
-    ACCOUNTS = RequestCode.GET_ALL_ACCOUNTS
 
 
 WATCHED = frozenset(
@@ -78,14 +63,14 @@ class FetchTable(NamedTuple):
 
 
 class Copy:
-    """The state of one table: the stamp of its last answer, and when to ask again."""
+    """The state of one table: the answers that are not applied yet, and when to ask again."""
 
-    __slots__ = ("asked_at_ms", "asking", "came", "due_at_ms", "failures", "problem", "stamp")
+    __slots__ = ("asked_at_ms", "asking", "came", "due_at_ms", "failures", "parts", "problem")
 
-    def __init__(self, now: int) -> None:
+    def __init__(self, table: CopiedTable, now: int) -> None:
         self.due_at_ms = now
         self.asked_at_ms = now
-        self.stamp: str | None = None
+        self.parts: TableParts[Any] = TableParts(decoder_of(table))
         self.came = False
         self.asking = False
         self.failures = 0
@@ -112,7 +97,7 @@ class ReplicaSync:
         if master != self.master:
             self.master = master
             self._tenure += 1
-            self._copies = {table: Copy(now) for table in CopiedTable}
+            self._copies = {table: Copy(table, now) for table in CopiedTable}
 
     def drop_open_questions(self, now: int) -> None:
         """Drop the answers that are still to come, and ask again after `RETRY_MS`.
@@ -148,7 +133,7 @@ class ReplicaSync:
                 copy.asking = True
                 copy.asked_at_ms = now
                 wait_ms = WATCHED_MS if table in WATCHED else 0
-                command = request(table.value, asking(copy.stamp, wait_ms))
+                command = request(table.value, copy.parts.question(wait_ms))
                 fetches.append(FetchTable(self.master, table, command, self._tenure))
         return fetches
 
@@ -167,14 +152,19 @@ class ReplicaSync:
             self._failed(copy, f"{fetch.address}: {answer.code} {answer.remark or ''}", now)
             return
         header = decode_header(StampHeader, answer.ext)
+        parts, decode = copy.parts, decoder_of(fetch.table)
         try:
-            if not header.unchanged:
-                self._apply_table(fetch.table, bytes(answer.body), delta=bool(header.delta))
+            if not parts.add(answer):
+                copy.due_at_ms = now
+                return
+            if parts.content is not None:
+                self._tables.apply(fetch.table, parts)
         except (PeerError, msgspec.ValidationError, ValueError, TypeError) as error:
+            copy.parts = TableParts(decode)
             self._failed(copy, f"{fetch.address} sent no usable {fetch.table.name}: {error}", now)
             return
+        copy.parts = TableParts(decode, parts.stamp)
         copy.came, copy.failures = True, 0
-        copy.stamp = header.stamp
         copy.due_at_ms = now + self._pause(fetch.table, copy, header, now)
         copy.problem = ""
 
@@ -205,21 +195,3 @@ class ReplicaSync:
         copy.due_at_ms = now + backoff_ms(copy.failures, RETRY_MS, RETRY_MAX_MS)
         copy.failures += 1
         copy.problem = problem
-
-    def _apply_table(self, table: CopiedTable, body: bytes, *, delta: bool) -> None:
-        if table is CopiedTable.TOPICS:
-            self._tables.apply_topics(body)
-        elif table is CopiedTable.GROUPS:
-            self._tables.apply_groups(body)
-        elif table is CopiedTable.OFFSETS:
-            self._tables.apply_offsets(body, delta=delta)
-        elif table is CopiedTable.DELAYS:
-            self._tables.apply_delays(body)
-        elif table is CopiedTable.MODES:
-            self._tables.apply_modes(body)
-        elif table is CopiedTable.ORDERS:
-            self._tables.apply_orders(body, delta=delta)
-        elif table is CopiedTable.ACCOUNTS:
-            self._tables.apply_accounts(body)
-        else:
-            self._tables.apply_timer(body, metrics=table is CopiedTable.TIMER_METRICS)

@@ -9,11 +9,12 @@ import msgspec
 from epochmq.base.errors import PeerError
 from epochmq.base.ports import Buffer
 from epochmq.broker.context.broker_context import BrokerContext
-from epochmq.broker.group.metadata_sync import NEW, OPTIONAL, CopiedTable
+from epochmq.broker.group.metadata_sync import NEW, OPTIONAL
+from epochmq.broker.group.replicated_tables import CopiedTable, decoder_of
 from epochmq.model.log_blocks import blocks_of, digest
+from epochmq.runtime.fetch_table import fetch_table
 from epochmq.runtime.peers import Peers
-from epochmq.wire import json_tolerant
-from epochmq.wire.bodies.body import decode_answer, decode_body
+from epochmq.wire.bodies.body import decode_body
 from epochmq.wire.bodies.controller_bodies import HARuntimeInfo
 from epochmq.wire.bodies.group_bodies import SubscriptionGroupTable
 from epochmq.wire.bodies.offset_bodies import LogDigests
@@ -137,7 +138,7 @@ class Merge:
 
     def __init__(self, node: BrokerContext) -> None:
         self._node = node
-        self._taking: Mapping[CopiedTable, Callable[[bytes, int], None]] = {
+        self._taking: Mapping[CopiedTable, Callable[[Any, int], None]] = {
             CopiedTable.TOPICS: self._topics,
             CopiedTable.GROUPS: self._groups,
             CopiedTable.MODES: self._modes,
@@ -148,71 +149,59 @@ class Merge:
             CopiedTable.ORDERS: self._orders,
         }
 
-    def merge_table(self, table: CopiedTable, body: bytes, wall: int) -> None:
-        """Merge the table in `body`; raises `ValueError`, `PeerError` or `msgspec.ValidationError`
-        when it is invalid."""
-        self._taking[table](body, wall)
+    def merge_table(self, table: CopiedTable, content: Any, wall: int) -> None:
+        """Merge the table that `decoder_of` decoded; raises `ValueError`, `PeerError` or
+        `msgspec.ValidationError` when it is invalid."""
+        self._taking[table](content, wall)
 
-    def _topics(self, body: bytes, wall: int) -> None:
-        told = decode_answer(TopicConfigTable, body)
+    def _topics(self, told: TopicConfigTable, wall: int) -> None:
         topics = self._node.topics
         if told.data_version > topics.version:
             merged = {**topics.table, **told.topic_config_table}
             topics.adopt(merged, told.data_version.next_version(wall))
 
-    def _groups(self, body: bytes, wall: int) -> None:
-        told = decode_answer(SubscriptionGroupTable, body)
+    def _groups(self, told: SubscriptionGroupTable, wall: int) -> None:
         groups = self._node.groups
         if told.data_version > groups.version:
             merged = {**groups.table, **told.subscription_group_table}
             forbidden = {**groups.forbidden_table, **told.forbidden_table}
             groups.adopt(merged, forbidden, told.data_version.next_version(wall))
 
-    def _modes(self, body: bytes, wall: int) -> None:
-        told = decode_answer(MessageRequestModeTable, body).message_request_mode_map
+    def _modes(self, told: MessageRequestModeTable, wall: int) -> None:
         ours = self._node.request_modes.table
         lacking = {
             topic: {group: row for group, row in rows.items() if group not in ours.get(topic, {})}
-            for topic, rows in told.items()
+            for topic, rows in told.message_request_mode_map.items()
         }
         self._node.request_modes.adopt({topic: rows for topic, rows in lacking.items() if rows})
 
-    def _offsets(self, body: bytes, wall: int) -> None:
+    def _offsets(self, told: dict[str, Any], wall: int) -> None:
         """Merge offsets. A master's log has every message that an offset refers to; a slave's may
         lag."""
         end = self._end if self._node.options.broker_id == 0 else None
-        self._node.offsets.merge(_object(body), wall, end)
+        self._node.offsets.merge(told, wall, end)
 
     def _end(self, topic: str, queue_id: int) -> int:
         return self._node.store.queue_bounds(topic, queue_id)[1]
 
-    def _delays(self, body: bytes, wall: int) -> None:
-        if self._node.delay_offsets.merge(_object(body), wall):
+    def _delays(self, told: dict[str, Any], wall: int) -> None:
+        if self._node.delay_offsets.merge(told, wall):
             self._node.delivery.clamp()
 
-    def _timer(self, body: bytes, wall: int) -> None:
+    def _timer(self, told: bytes, wall: int) -> None:
         if self._node.timer is not None:
-            self._node.timer.progress.adopt(body)
+            self._node.timer.progress.adopt(told)
 
-    def _timer_metrics(self, body: bytes, wall: int) -> None:
-        content = _object(body)
+    def _timer_metrics(self, told: dict[str, Any], wall: int) -> None:
         if self._node.timer is not None:
-            self._node.timer.driver.metrics.merge(content, wall)
+            self._node.timer.driver.metrics.merge(told, wall)
 
-    def _orders(self, body: bytes, wall: int) -> None:
-        content, pop = _object(body), self._node.pop
-        now = self._node.clock.now_ms()
+    def _orders(self, told: dict[str, Any], wall: int) -> None:
+        pop, now = self._node.pop, self._node.clock.now_ms()
         # A batch that a reset ended must not win against a new one.
         pop.apply_committed_orders(now, wall)
-        pop.orders.merge(content, now, wall)
+        pop.orders.merge(told, now, wall)
         pop.apply_committed_orders(now, wall)  # nor may their batch of a topic deleted here
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    content = json_tolerant.loads(body)
-    if not isinstance(content, dict):
-        raise ValueError("not a JSON object")
-    return content
 
 
 # Pre online peers ----------------------------------------------------------------------------
@@ -256,20 +245,31 @@ def check(answer: Command) -> None:
 
 async def pull_tables(node: BrokerContext, peers: Peers, merge: Merge, address: str) -> None:
     """Fetch all tables from the member at `address`, and only then merge them."""
-    bodies: dict[CopiedTable, bytes] = {}
+    tables: dict[CopiedTable, Any] = {}
     for table in TAKEN:
-        answer = await peers.invoke(address, request(table.value), TIMEOUT_MS)
-        unknown = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and table in NEW
-        if unknown or (answer.code != ResponseCode.SUCCESS and table in OPTIONAL):
-            continue  # a slave without a timer refuses (H11)
-        check(answer)
-        bodies[table] = bytes(answer.body)
+        content = await fetch_copy(peers, table, address)
+        if content is not None:
+            tables[table] = content
     wall = node.clock.wall_ms()
-    for table, body in bodies.items():
+    for table, content in tables.items():
         try:
-            merge.merge_table(table, body, wall)
+            merge.merge_table(table, content, wall)
         except (PeerError, msgspec.ValidationError, ValueError, TypeError) as error:
             raise PeerError(f"it sent no usable {table.name}: {error}") from None
+
+
+async def fetch_copy(peers: Peers, table: CopiedTable, address: str) -> Any | None:
+    """Return the whole table of the member at `address`, decoded; None if it has no such table."""
+
+    async def ask(command: Command) -> Command | None:
+        answer = await peers.invoke(address, command, TIMEOUT_MS)
+        unknown = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and table in NEW
+        if unknown or (answer.code != ResponseCode.SUCCESS and table in OPTIONAL):
+            return None  # a slave without a timer refuses (H11)
+        check(answer)
+        return answer
+
+    return await fetch_table(table.value, decoder_of(table), ask)
 
 
 class LogsAsked:

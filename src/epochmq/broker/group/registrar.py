@@ -10,7 +10,13 @@ from epochmq.base.errors import EpochError, NotReachable
 from epochmq.base.task_set import TaskSet
 from epochmq.broker.config.broker_peers import broker_peers
 from epochmq.broker.context.broker_context import BrokerContext
-from epochmq.broker.group.registration import SETTLE_TIMEOUT_MS, RegisterAt, RegistrationPlan
+from epochmq.broker.group.registration import (
+    SETTLE_TIMEOUT_MS,
+    RegisterAt,
+    RegistrationPlan,
+    TopicsPart,
+    parts_of,
+)
 from epochmq.broker.serving.roles import ROLES
 from epochmq.model.crc import crc32
 from epochmq.model.topic import PERM_MASK, PERM_READ_WRITE, TopicConfig
@@ -120,10 +126,13 @@ class Registrar:
     async def _register(self, call: RegisterAt) -> None:
         ok = False
         try:
-            command = self._command(call)
             timeout_ms = self._node.options.register_broker_timeout_mills
-            answer = await self._peers.invoke(call.address, command, timeout_ms)
-            ok = answer.code == ResponseCode.SUCCESS
+            for part in self._parts(call):
+                command = self._command(part)
+                answer = await self._peers.invoke(call.address, command, timeout_ms)
+                ok = answer.code == ResponseCode.SUCCESS
+                if not ok:
+                    break
             if ok and self._node.replica is not None and not self._node.serving.is_master:
                 told = decode_header(RegisterBrokerResponseHeader, answer.ext)
                 self._node.replica.master_announced(
@@ -143,15 +152,18 @@ class Registrar:
             self._core.done(call, ok, now)
             self.tick(now)
 
-    def _command(self, call: RegisterAt) -> Command:
+    def _parts(self, call: RegisterAt) -> list[TopicsPart]:
+        topics = self._node.topics
+        if call.topics is None:
+            return parts_of(list(topics.table), topics.version)
+        return [TopicsPart(call.topics, topics.version, is_part=True)]
+
+    def _command(self, part: TopicsPart) -> Command:
         node = self._node
         options = node.options
         topics = node.topics.table
-        names = topics.keys() if call.topics is None else call.topics
-        table = {name: self._shown(topics[name]) for name in names if name in topics}
-        body = encode_body(
-            RegisterBrokerBody(TopicConfigTable(table, data_version=node.topics.version))
-        )
+        table = {name: self._shown(topics[name]) for name in part.topics if name in topics}
+        body = encode_body(RegisterBrokerBody(TopicConfigTable(table, data_version=part.version)))
         acting = options.enable_slave_acting_master
         header = RegisterBrokerHeader(
             brokerName=options.broker_name,
@@ -163,6 +175,7 @@ class Registrar:
             enableActingMaster=acting,
             bodyCrc32=crc32(body),
             groupAddr=options.group_address or None,
+            isPart=part.is_part or None,
         )
         return request(RequestCode.REGISTER_BROKER, header, body)
 

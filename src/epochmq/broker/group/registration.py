@@ -2,15 +2,19 @@
 
 The rules are RocketMQ's: a full registration at start and every `period_ms` (clamped to 10..60 s),
 one call for each name server in parallel, and a changed topic at once as an incremental
-registration of that topic only. A name server that did not accept the last full registration gets a
-full one on every attempt, because it may know nothing of this broker; a name server refuses an
-unknown broker that registers exactly one topic.
+registration of that topic only. A full registration of many topics is sent in parts of
+`PART_TOPICS`, one after the other. A name server that did not accept the last full registration
+gets a full one on every attempt, because it may know nothing of this broker; a name server refuses
+an unknown broker that registers exactly one topic.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from epochmq.base.backoff import backoff_ms
+from epochmq.model.data_version import DataVersion
 
 PERIOD_MIN_MS = 10_000
 PERIOD_MAX_MS = 60_000
@@ -19,6 +23,10 @@ FIRST_AGAIN_MS = 10_000
 
 SETTLE_TIMEOUT_MS = 3_000
 """How long an admin's answer may wait until all name servers know of the change (ms)."""
+
+PART_TOPICS = 5_000
+"""Topics in one request: about 1 MiB, which takes broker and name server some milliseconds. Both
+limit a body, and RocketMQ's name servers a frame, so that not more than 40,000 would fit."""
 
 RETRY_MS = 1_000
 RETRY_MAX_MS = 3_000
@@ -30,6 +38,35 @@ class RegisterAt(NamedTuple):
 
     address: str
     topics: tuple[str, ...] | None
+
+
+class TopicsPart(NamedTuple):
+    """The topics of one request, and the version of the table that it names.
+
+    A name server applies topics that it knows only under another version than the last one. So the
+    parts of a registration name different versions, and the last part names the table's own.
+    """
+
+    topics: tuple[str, ...]
+    version: DataVersion
+    is_part: bool
+
+
+def parts_of(topics: Sequence[str], version: DataVersion) -> list[TopicsPart]:
+    """Split a full registration into parts of `PART_TOPICS` topics.
+
+    The first part of a larger table has at least two topics: a name server refuses a single topic
+    of a broker that it does not know.
+    """
+    starts = range(0, max(1, len(topics)), PART_TOPICS)
+    return [
+        TopicsPart(
+            tuple(topics[start : start + PART_TOPICS]),
+            msgspec.structs.replace(version, timestamp=version.timestamp - left),
+            len(starts) > 1,
+        )
+        for start, left in zip(starts, reversed(range(len(starts))), strict=True)
+    ]
 
 
 class RegisteredAt:

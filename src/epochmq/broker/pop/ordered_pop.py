@@ -20,12 +20,17 @@ import msgspec
 
 from epochmq.base import limits
 from epochmq.broker.pop.pop_windows import QueueKey
+from epochmq.broker.state.row_changes import RowChanges
 from epochmq.model.data_version import DataVersion
 from epochmq.wire import json_tolerant
 
 # Ordered batch -------------------------------------------------------------------------------
 # The messages that an ordered pop delivered from one queue, and their row in
 # consumerOrderInfo.json. Deadlines are monotonic ms; rows hold wall ms.
+
+
+BATCH_BYTES = 400
+"""A batch of one message in JSON, about."""
 
 
 class BatchRow(msgspec.Struct, omit_defaults=True):
@@ -236,15 +241,11 @@ class Orders:
     def __init__(self) -> None:
         self.dirty = False
         self.version = DataVersion()
-        self.changes = 0
-        """Counts every change of a batch, so that replicas can ask only for later changes."""
+        self.changes = RowChanges[QueueKey]()
+        """For the copies of replicas. After a batch was forgotten, they copy the whole table."""
         self._batches: dict[QueueKey, OrderedBatch] = {}
         self._frees: list[tuple[int, QueueKey]] = []
         self._loaded: dict[QueueKey, BatchRow] = {}
-        self._recent: dict[QueueKey, int] = {}
-        """The `changes` count at each batch's last change; the latest change is last."""
-        self._whole_before = 0
-        """For a count below this, `changed_since` cannot list the changes: send the whole table."""
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -354,14 +355,18 @@ class Orders:
 
     def forget(self, key: QueueKey) -> None:
         """Forget the batch of a queue, because its consumer offset was reset."""
-        if self._batches.pop(key, None) is not None:
-            self._recent.pop(key, None)
-            self._all_changed()
+        self._forget_all([key] if key in self._batches else [])
 
     def drop(self, unwanted: Callable[[QueueKey], bool]) -> None:
         """Forget the batches of deleted groups or topics: those for which `unwanted` is true."""
-        for key in [key for key in self._batches if unwanted(key)]:
-            self.forget(key)
+        self._forget_all([key for key in self._batches if unwanted(key)])
+
+    def _forget_all(self, keys: Sequence[QueueKey]) -> None:
+        if keys:
+            for key in keys:
+                del self._batches[key]
+            self.changes.renew(self._batches)
+            self.dirty = True
 
     def statistics(self) -> dict[str, int]:
         return {"ordered": len(self._batches)}
@@ -381,16 +386,17 @@ class Orders:
         acknowledged, so a smaller committed offset moves up to the batch. This also holds if the
         broker has no committed offset: otherwise the group would start at one end of its queue.
         """
-        ahead = []
+        ahead, before_reset = [], []
         for key, batch in list(self._batches.items()):
             offset, reset_at = committed(key)
             if reset_at > batch.pop_time:
-                self.forget(key)
+                before_reset.append(key)
                 continue
             if batch.ack_before(offset):
                 self._put(key, batch)
             if offset < batch.next_offset() and max(batch.until) + RECENT_MS > now:
                 ahead.append((key, batch.next_offset()))
+        self._forget_all(before_reset)
         return ahead
 
     def adopt(self, content: dict[str, Any], now: int, wall: int, *, whole: bool) -> None:
@@ -404,9 +410,9 @@ class Orders:
         self.version = _version(content)
         if whole:
             self._batches.clear()
-            self._recent.clear()
             self._frees.clear()
-            self._all_changed()
+            self.changes.renew(())
+            self.dirty = True
         for key, batch in told.items():
             self._put(key, batch)
 
@@ -432,23 +438,16 @@ class Orders:
         self.dirty = True
         return taken
 
-    def changed_since(self, changes: int) -> list[QueueKey] | None:
-        """Return the queues whose batches changed after count `changes`; None if unknown."""
-        if not self._whole_before <= changes <= self.changes:
-            return None
-        keys = []
-        for key in reversed(self._recent):
-            if self._recent[key] <= changes:
-                break
-            keys.append(key)
-        return keys
-
     # The file --------------------------------------------------------------------------------
 
     def step_version(self, wall: int) -> None:
         """Step the version if the table changed; call it before a save at a master."""
         if self.dirty:
             self.version = self.version.next_version(wall)
+
+    def weigh(self, key: QueueKey) -> int:
+        """Return the estimated bytes of a batch in JSON."""
+        return BATCH_BYTES + 24 * len(self._batches[key].offsets)
 
     def content(
         self, keys: Iterable[QueueKey] | None = None, wall: int | None = None
@@ -477,19 +476,11 @@ class Orders:
     def _put(self, key: QueueKey, batch: OrderedBatch) -> None:
         self._batches[key] = batch
         self.dirty = True
-        self.changes += 1
-        self._recent.pop(key, None)
-        self._recent[key] = self.changes
+        self.changes.touch(key)
         heapq.heappush(self._frees, (batch.open_until(), key))
         if len(self._frees) > 4 * len(self._batches) + 64:
             self._frees = [(b.open_until(), k) for k, b in self._batches.items()]
             heapq.heapify(self._frees)
-
-    def _all_changed(self) -> None:
-        """Make every replica copy the whole table."""
-        self.dirty = True
-        self.changes += 1
-        self._whole_before = self.changes
 
 
 def _version(content: dict[str, Any]) -> DataVersion:

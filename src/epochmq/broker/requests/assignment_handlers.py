@@ -9,10 +9,10 @@ from epochmq.broker.consume.route_book import Queues
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.common import NodeHandler, known_group, known_topic, ok
 from epochmq.broker.state.saved_files import encode_file
-from epochmq.broker.state.stamps import stamped
+from epochmq.broker.state.stamps import changed_rows
 from epochmq.model import names
 from epochmq.model.topic import MessageQueue
-from epochmq.wire.bodies.body import decode_body, encode_body
+from epochmq.wire.bodies.body import decode_body
 from epochmq.wire.bodies.pop_bodies import (
     MODE_POP,
     MODE_PULL,
@@ -110,9 +110,7 @@ def handle_set(node: BrokerContext, command: Command, session: Session, now: int
 
 def handle_all(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:
     """Answer the whole table, for replicas (GET_ALL_MESSAGE_REQUEST_MODE 402)."""
-    modes = node.request_modes
-    stamp = f"{node.started_wall_ms}.{modes.changes}"
-    return stamped(command, stamp, lambda: encode_body(modes.content()))
+    return changed_rows(command, node.started_wall_ms, node.request_modes)
 
 
 HANDLERS: dict[int, NodeHandler] = {

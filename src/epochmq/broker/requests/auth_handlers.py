@@ -275,12 +275,19 @@ def handle_get_all(
     for changes.
     """
 
-    def answer() -> Reply:
-        accounts = node.accounts
-        stamp = version_stamp(node, accounts.version)
-        return stamped(command, stamp, accounts.encoded_content)
+    accounts = node.accounts
 
-    return watched(node, command, session, now, node.accounts, answer)
+    def stamp() -> str:
+        return version_stamp(node, accounts.version)
+
+    return watched(
+        node,
+        command,
+        session,
+        now,
+        stamp,
+        lambda: stamped(command, stamp(), accounts.encoded_content),
+    )
 
 
 def handle_read_audit_log(

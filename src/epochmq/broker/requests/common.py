@@ -4,11 +4,12 @@ The remarks of refusals are RocketMQ's.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.broker.context.broker_context import BrokerContext
+from epochmq.broker.state.stamps import CopiedRows, K, changed_rows, count_since
 from epochmq.model.data_version import DataVersion
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.topic import MessageQueue, TopicConfig
@@ -81,35 +82,38 @@ def version_stamp(node: BrokerContext, version: DataVersion) -> str:
     return f"{node.started_wall_ms}.{steps}"
 
 
-class Versioned(Protocol):
-    """A table that changes its version at every change."""
-
-    @property
-    def version(self) -> DataVersion: ...
-
-
 def watched(
     node: BrokerContext,
     command: Command,
     session: Session,
     now: int,
-    table: Versioned,
+    stamp: Callable[[], str],
     answer: Callable[[], Reply],
 ) -> Reply | Held:
-    """Answer now, or hold the request when a replica waits for changes of `table`."""
-    seen = table.version
-    stamp_seen = version_stamp(node, seen)
-
-    def stamp() -> str:
-        """Called once a turn of the event loop, and the version is rarely another one."""
-        version = table.version
-        return stamp_seen if version is seen else version_stamp(node, version)
-
+    """Answer now, or hold the request when a replica waits until the `stamp` of a table changes."""
     kept = node.watchers.hold(
         command,
         now,
         stamp,
         lambda: session.answer(command, answer()),
         session.id,
+        count_since(command, node.started_wall_ms),
     )
     return HELD if kept else answer()
+
+
+def watched_rows(
+    node: BrokerContext,
+    command: Command,
+    session: Session,
+    now: int,
+    table: CopiedRows[K],
+) -> Reply | Held:
+    """Answer with the changed rows of `table`, or hold the request until there are some."""
+
+    def answer() -> Reply:
+        return changed_rows(command, node.started_wall_ms, table)
+
+    return watched(
+        node, command, session, now, lambda: f"{node.started_wall_ms}.{table.changes.count}", answer
+    )

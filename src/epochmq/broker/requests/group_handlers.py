@@ -4,14 +4,13 @@ import msgspec
 
 from epochmq.base.errors import Refused
 from epochmq.broker.context.broker_context import BrokerContext
-from epochmq.broker.requests.common import NodeHandler, known_group, ok, version_stamp, watched
+from epochmq.broker.requests.common import NodeHandler, known_group, ok, watched_rows
 from epochmq.broker.state.groups import check_group_config
-from epochmq.broker.state.stamps import stamped
 from epochmq.model import names
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.topic import PERM_READ
-from epochmq.wire.bodies.body import decode_body, encode_body
-from epochmq.wire.bodies.group_bodies import SubscriptionGroupList, SubscriptionGroupTable
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.group_bodies import SubscriptionGroupList
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Held, Reply
 from epochmq.wire.header import decode_header
@@ -53,13 +52,7 @@ def handle_get_all(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
     """Answer all groups (GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201); a replica may wait for changes."""
-
-    def answer() -> Reply:
-        groups = node.groups
-        table = SubscriptionGroupTable(groups.table, groups.forbidden_table, groups.version)
-        return stamped(command, version_stamp(node, groups.version), lambda: encode_body(table))
-
-    return watched(node, command, session, now, node.groups, answer)
+    return watched_rows(node, command, session, now, node.groups)
 
 
 def handle_get(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:

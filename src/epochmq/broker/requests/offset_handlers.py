@@ -12,16 +12,16 @@ from epochmq.broker.requests.common import (
     known_topic,
     ok,
     queue_of,
+    watched_rows,
 )
 from epochmq.broker.requests.query_handlers import max_offset
-from epochmq.broker.state.stamps import StampHeader, count_since, since, stamped
+from epochmq.broker.state.stamps import stamped
 from epochmq.model import record
 from epochmq.model.topic import MessageQueue
-from epochmq.wire import json_tolerant
 from epochmq.wire.bodies.body import encode_body, mq_map_encode
 from epochmq.wire.bodies.offset_bodies import QueueOffsetEntry, ResetOffsetBody, ResetOffsetListBody
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import HELD, Command, Held, Reply, request
+from epochmq.wire.command import Command, Held, Reply, request
 from epochmq.wire.header import decode_header
 from epochmq.wire.headers.admin_headers import ResetOffsetHeader
 from epochmq.wire.headers.offset_headers import (
@@ -97,27 +97,7 @@ def handle_all_offsets(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
     """Answer the table of offsets, or its changes to a replica (GET_ALL_CONSUMER_OFFSET 43)."""
-
-    def stamp() -> str:
-        return f"{node.started_wall_ms}.{node.offsets.changes}"
-
-    def answer() -> None:
-        session.answer(command, _all_offsets(node, command, stamp()))
-
-    if node.watchers.hold(command, now, stamp, answer):
-        return HELD
-    return _all_offsets(node, command, stamp())
-
-
-def _all_offsets(node: BrokerContext, command: Command, stamp: str) -> Reply:
-    offsets = node.offsets
-    count = count_since(command, node.started_wall_ms)
-    if count is not None and since(command) != stamp:
-        rows = offsets.changed_since(count)
-        if rows is not None:
-            body = json_tolerant.dumps(offsets.content(rows))
-            return Reply(header=StampHeader(stamp, delta=True), body=body)
-    return stamped(command, stamp, offsets.encode)
+    return watched_rows(node, command, session, now, node.offsets)
 
 
 def handle_delay_offsets(

@@ -7,15 +7,20 @@ waits until the replicas that watch this table have the change, or are late.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 from epochmq.base.errors import Refused
+from epochmq.base.ports import Clock
 from epochmq.broker.context.broker_context import BrokerContext
-from epochmq.broker.requests.common import NodeHandler
+from epochmq.broker.pop.ordered_pop import Orders
+from epochmq.broker.pop.pop_windows import QueueKey
+from epochmq.broker.requests.common import NodeHandler, watched_rows
 from epochmq.broker.serving.roles import Role
-from epochmq.broker.state.stamps import StampHeader, count_since, since, stamped
+from epochmq.broker.state.row_changes import RowChanges, TablePart
 from epochmq.wire import json_tolerant
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import HELD, Command, Held, Reply
+from epochmq.wire.command import Command, Held, Reply
 from epochmq.wire.session import Session
 
 
@@ -26,13 +31,13 @@ def when_copied(node: BrokerContext, now: int, done: Callable[[bool], None]) -> 
     no longer serve consumers, or when its role changed meanwhile: another broker may have handed
     out the same messages, even if this broker serves again.
     """
-    code, changes = RequestCode.GET_ALL_CONSUMER_ORDER_INFO, node.pop.orders.changes
+    code, count = RequestCode.GET_ALL_CONSUMER_ORDER_INFO, node.pop.orders.changes.count
     tenure = node.pop.role_changes
 
     def copied() -> None:
         done(node.serving.rights.consumes and node.pop.role_changes == tenure)
 
-    node.watchers.when_taken(code, now, copied, changes)
+    node.watchers.when_taken(code, now, copied, count)
 
 
 def handle_all_orders(
@@ -48,28 +53,26 @@ def handle_all_orders(
     """
     if node.options.enable_controller_mode and node.serving.role is not Role.MASTER:
         raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, "this broker does not lead its group")
-    orders = node.pop.orders
-
-    def stamp() -> str:
-        return f"{node.started_wall_ms}.{orders.changes}"
-
-    def answer() -> None:
-        session.answer(command, _told(node, command, stamp()))
-
-    count = count_since(command, node.started_wall_ms)
-    if node.watchers.hold(command, now, stamp, answer, session.id, count):
-        return HELD
-    return _told(node, command, stamp())
+    return watched_rows(node, command, session, now, OrderRows(node.pop.orders, node.clock))
 
 
-def _told(node: BrokerContext, command: Command, stamp: str) -> Reply:
-    orders, wall = node.pop.orders, node.clock.wall_ms()
-    count = count_since(command, node.started_wall_ms)
-    keys = None if count is None else orders.changed_since(count)
-    if keys is None or since(command) == stamp:
-        return stamped(command, stamp, lambda: json_tolerant.dumps(orders.content(wall=wall)))
-    body = json_tolerant.dumps(orders.content(keys, wall))
-    return Reply(header=StampHeader(stamp, delta=True), body=body)
+@dataclass(frozen=True, slots=True)
+class OrderRows:
+    """The ordered batches as replicas copy them, with this broker's wall time."""
+
+    replicas_know_deltas: ClassVar[bool] = True
+    orders: Orders
+    clock: Clock
+
+    @property
+    def changes(self) -> RowChanges[QueueKey]:
+        return self.orders.changes
+
+    def weigh(self, key: QueueKey) -> int:
+        return self.orders.weigh(key)
+
+    def encode_part(self, part: TablePart[QueueKey]) -> bytes:
+        return json_tolerant.dumps(self.orders.content(part.rows, self.clock.wall_ms()))
 
 
 HANDLERS: dict[int, NodeHandler] = {

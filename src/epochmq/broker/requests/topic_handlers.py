@@ -7,13 +7,12 @@ import msgspec
 
 from epochmq.base.errors import Refused
 from epochmq.broker.context.broker_context import BrokerContext
-from epochmq.broker.requests.common import NodeHandler, known_topic, ok, version_stamp, watched
-from epochmq.broker.state.stamps import stamped
+from epochmq.broker.requests.common import NodeHandler, known_topic, ok, watched_rows
 from epochmq.broker.state.topic_table import check_topic_config, parse_changes
 from epochmq.model import names
 from epochmq.model.topic import TopicConfig
-from epochmq.wire.bodies.body import decode_body, encode_body
-from epochmq.wire.bodies.topic_bodies import TopicConfigList, TopicConfigTable
+from epochmq.wire.bodies.body import decode_body
+from epochmq.wire.bodies.topic_bodies import TopicConfigList
 from epochmq.wire.codes import RequestCode, ResponseCode
 from epochmq.wire.command import Command, Held, Reply
 from epochmq.wire.header import decode_header
@@ -80,13 +79,7 @@ def handle_get_all(
     node: BrokerContext, command: Command, session: Session, now: int
 ) -> Reply | Held:
     """Answer all topics (GET_ALL_TOPIC_CONFIG 21); a replica may wait for changes."""
-
-    def answer() -> Reply:
-        topics = node.topics
-        table = TopicConfigTable(topic_config_table=topics.table, data_version=topics.version)
-        return stamped(command, version_stamp(node, topics.version), lambda: encode_body(table))
-
-    return watched(node, command, session, now, node.topics, answer)
+    return watched_rows(node, command, session, now, node.topics)
 
 
 def handle_get(node: BrokerContext, command: Command, session: Session, now: int) -> Reply:

@@ -406,7 +406,8 @@ class BrokerSink:
             def saved() -> None:
                 at = self.node.clock.now_ms()
                 registrar.when_settled(at, known)
-                self.node.watchers.when_taken(Code.GET_ALL_TOPIC_CONFIG, at, known)
+                code, count = Code.GET_ALL_TOPIC_CONFIG, self.node.topics.changes.count
+                self.node.watchers.when_taken(code, at, known, count)
 
             self.node.keeper.when_saved(saved)
             return HELD

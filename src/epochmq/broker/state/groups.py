@@ -4,26 +4,33 @@ RocketMQ's SubscriptionGroupManager. File: config/subscriptionGroup.json, which 
 that a group must not read; later changes are in config/tables.journal.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
 
 import msgspec
+from msgspec import UNSET
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
-from epochmq.broker.state.saved_files import readable
+from epochmq.broker.state.row_changes import RowChanges, TablePart
+from epochmq.broker.state.saved_files import named_rows, readable
 from epochmq.broker.state.topic_table import changed_names
 from epochmq.model import names
 from epochmq.model.data_version import DataVersion
 from epochmq.model.group import SubscriptionGroupConfig
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.group_bodies import SubscriptionGroupTable
 
 _SYSTEM_ERROR = 1
+GROUP_BYTES = 512
+"""A group in JSON, about."""
 
 
 class GroupTable:
     """Group configurations by name; the configurations themselves are never changed in place."""
 
     file = "config/subscriptionGroup.json"
+    replicas_know_deltas: ClassVar[bool] = False
 
     def __init__(self, *, auto_create: bool = True) -> None:
         self.auto_create = auto_create
@@ -36,8 +43,11 @@ class GroupTable:
         self.forbidden_table: dict[str, dict[str, int]] = {}
         self.touched: dict[str, None] = {}
         """Names of groups that changed since `pop_changes`."""
+        self.changes = RowChanges[str]()
+        """For the copies of replicas."""
         for group in sorted(names.SYSTEM_GROUPS):
             self.table[group] = SubscriptionGroupConfig(group_name=group)
+            self.changes.touch(group)
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         return self.table.get(group)
@@ -77,11 +87,12 @@ class GroupTable:
 
     def delete(self, group: str, wall: int) -> bool:
         """Remove a group and its forbidden topics; return whether the group existed."""
-        self.forbidden_table.pop(group, None)
-        if self.table.pop(group, None) is None:
-            return False
-        self._step(group, wall)
-        return True
+        barred = self.forbidden_table.pop(group, None)
+        existed = self.table.pop(group, None) is not None
+        if existed or barred is not None:
+            self.changes.remove(group)
+            self._step(group, wall)
+        return existed
 
     def adopt(
         self,
@@ -95,10 +106,39 @@ class GroupTable:
         old, barred = self.table, self.forbidden_table
         own = {name: config for name, config in old.items() if names.is_system_group(name)}
         self.table = {**own, **table}
-        self.forbidden_table = dict(forbidden)
+        self.forbidden_table = {name: row for name, row in forbidden.items() if row}
         self.touched |= changed_names(old, self.table)
         self.touched |= changed_names(barred, self.forbidden_table)
+        self.changes.renew(dict.fromkeys((*self.table, *self.forbidden_table)))
         self.version = version
+        self.dirty = True
+
+    def adopt_changes(
+        self,
+        changed: Mapping[str, SubscriptionGroupConfig],
+        forbidden: Mapping[str, dict[str, int]],
+        removed: Iterable[str],
+        version: DataVersion,
+    ) -> None:
+        """Apply the master's changes; system groups stay. An empty row of `forbidden` is none."""
+        for name in removed:
+            if not names.is_system_group(name):
+                self.forbidden_table.pop(name, None)
+                if self.table.pop(name, None) is not None:
+                    self.touched[name] = None
+                    self.changes.remove(name)
+        for name, config in changed.items():
+            if self.table.get(name) != config:
+                self.table[name] = config
+                self._note(name)
+        for name, row in forbidden.items():
+            if self.forbidden_table.get(name, {}) != row:
+                self.forbidden_table.pop(name, None)
+                if row:
+                    self.forbidden_table[name] = row
+                self._note(name)
+        self.version = version
+        self.changes.step()
         self.dirty = True
 
     def forbidden(self, group: str, topic: str) -> int:
@@ -117,18 +157,38 @@ class GroupTable:
             topics.pop(topic, None)
         if not topics:
             del self.forbidden_table[group]
+        self._note(group)
         self._step(group, wall)
 
     def _store(self, config: SubscriptionGroupConfig, wall: int) -> None:
         if self.frozen:
             return
         self.table[config.group_name] = config
+        self._note(config.group_name)
         self._step(config.group_name, wall)
+
+    def _note(self, group: str) -> None:
+        self.touched[group] = None
+        self.changes.touch(group)
 
     def _step(self, group: str, wall: int) -> None:
         self.touched[group] = None
         self.version = self.version.next_version(wall, self.state_version)
+        self.changes.step()
         self.dirty = True
+
+    def weigh(self, group: str) -> int:
+        """Return the estimated bytes of a group in JSON."""
+        return GROUP_BYTES + 64 * len(self.forbidden_table.get(group, ()))
+
+    def encode_part(self, part: TablePart[str]) -> bytes:
+        """Return the body of GET_ALL_SUBSCRIPTIONGROUP_CONFIG with the rows of a part."""
+        table = {name: self.table[name] for name in part.rows if name in self.table}
+        forbidden = {name: self.forbidden_table.get(name, {}) for name in part.rows}
+        if not part.is_delta:
+            forbidden = {name: row for name, row in forbidden.items() if row}
+        removed = part.removed or UNSET
+        return encode_body(SubscriptionGroupTable(table, forbidden, self.version, removed))
 
     def encode(self) -> bytes:
         return self.snapshot()()
@@ -163,7 +223,8 @@ class GroupTable:
             {**changes, "subscriptionGroupTable": changes.get("put"), "forbiddenTable": forbidden}
         )
         for name in msgspec.convert(changes.get("drop", []), list[str]):
-            self.table.pop(name, None)
+            if self.table.pop(name, None) is not None:
+                self.changes.remove(name)
         for name in [name for name, row in forbidden.items() if not row]:
             self.forbidden_table.pop(name, None)
 
@@ -177,17 +238,16 @@ class GroupTable:
 
     def load(self, content: dict[str, Any]) -> None:
         """Load subscriptionGroup.json; files of 4.x have no forbidden table."""
-        rows = msgspec.convert(
-            content.get("subscriptionGroupTable") or {}, dict[str, dict[str, Any]], strict=False
-        )
+        rows = named_rows(content.get("subscriptionGroupTable"), "groupName")
+        table = msgspec.convert(rows, dict[str, SubscriptionGroupConfig], strict=False)
         forbidden = msgspec.convert(
             content.get("forbiddenTable") or {}, dict[str, dict[str, int]], strict=False
         )
         version = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
-        for group, fields in rows.items():
-            filled = {**fields, "groupName": group}
-            self.table[group] = msgspec.convert(filled, SubscriptionGroupConfig, strict=False)
+        self.table.update(table)
         self.forbidden_table.update(forbidden)
+        for group in (*table, *forbidden):
+            self.changes.touch(group)
         self.version = version
 
 

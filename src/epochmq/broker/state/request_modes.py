@@ -4,14 +4,16 @@ File: config/messageRequestMode.json, in the format of the body of code 402.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
+from epochmq.broker.state.row_changes import RowChanges, TablePart
 from epochmq.broker.state.saved_files import readable
 from epochmq.model import names
+from epochmq.wire.bodies.body import encode_body
 from epochmq.wire.bodies.pop_bodies import (
     MODE_POP,
     MODE_PULL,
@@ -21,17 +23,21 @@ from epochmq.wire.bodies.pop_bodies import (
 from epochmq.wire.codes import ResponseCode
 
 MODES = (MODE_PULL, MODE_POP)
+MODE_BYTES = 256
+"""The mode of a group in JSON, about."""
 
 
 class RequestModes:
     """Request modes by topic and group; a pair without a row has the broker's default."""
 
     file = "config/messageRequestMode.json"
+    replicas_know_deltas: ClassVar[bool] = True
+    """They add the rows of an answer, and remove none."""
 
     def __init__(self) -> None:
         self.dirty = False
-        self.changes = 0
-        """Counts every change of a row, so that replicas copy only a changed table."""
+        self.changes = RowChanges[str]()
+        """Topics whose modes changed, for the copies of replicas."""
         self.table: dict[str, dict[str, MessageRequestMode]] = {}
 
     def get(self, topic: str, group: str) -> MessageRequestMode | None:
@@ -52,29 +58,35 @@ class RequestModes:
                 f"this broker has {limits.REQUEST_MODES_MAX} request modes already",
             )
         self.table.setdefault(row.topic, {})[row.consumer_group] = row
-        self._changed()
+        self._changed(row.topic)
 
     def adopt(self, table: Mapping[str, Mapping[str, MessageRequestMode]]) -> None:
         """Add the rows of the master, as RocketMQ does: no row is ever removed.
 
         Raises `ValueError` if there are too many rows.
         """
-        merged = {topic: dict(rows) for topic, rows in self.table.items()}
-        for topic, rows in table.items():
-            merged.setdefault(topic, {}).update(rows)
-        if merged == self.table:
-            return
-        if sum(map(len, merged.values())) > limits.REQUEST_MODES_MAX:
+        merged = {topic: {**self.table.get(topic, {}), **rows} for topic, rows in table.items()}
+        changed = {topic: rows for topic, rows in merged.items() if rows != self.table.get(topic)}
+        if sum(map(len, {**self.table, **changed}.values())) > limits.REQUEST_MODES_MAX:
             raise ValueError(f"more than {limits.REQUEST_MODES_MAX} request modes")
-        self.table = merged
-        self._changed()
+        self.table.update(changed)
+        for topic in changed:
+            self._changed(topic)
 
     def __len__(self) -> int:
         return sum(map(len, self.table.values()))
 
-    def _changed(self) -> None:
-        self.changes += 1
+    def _changed(self, topic: str) -> None:
+        self.changes.touch(topic)
         self.dirty = True
+
+    def weigh(self, topic: str) -> int:
+        """Return the estimated bytes of a topic's modes in JSON."""
+        return MODE_BYTES * len(self.table[topic])
+
+    def encode_part(self, part: TablePart[str]) -> bytes:
+        """Return the body of GET_ALL_MESSAGE_REQUEST_MODE with the topics of a part."""
+        return encode_body(MessageRequestModeTable({t: self.table[t] for t in part.rows}))
 
     def content(self) -> MessageRequestModeTable:
         """The shape of the file and of GET_ALL_MESSAGE_REQUEST_MODE's body."""
@@ -87,3 +99,4 @@ class RequestModes:
         """Take over messageRequestMode.json."""
         found = msgspec.convert(content, MessageRequestModeTable, strict=False)
         self.table = found.message_request_mode_map
+        self.changes.renew(self.table)

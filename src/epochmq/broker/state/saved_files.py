@@ -71,6 +71,16 @@ def save_dirty(disk: Disk, tables: Iterable[SavedTable]) -> int:
     return written
 
 
+def named_rows(rows: Any, field: str) -> Any:
+    """Return the rows of a table with their key as `field`, whatever a file has there; {} for
+    None."""
+    if isinstance(rows, dict):
+        return {
+            key: {**row, field: key} if isinstance(row, dict) else row for key, row in rows.items()
+        }
+    return {} if rows is None else rows
+
+
 def readable(content: object) -> bytes:
     """`content` as indented standard JSON, for files that people read and edit."""
     return msgspec.json.format(json_tolerant.dumps(content), indent=2)

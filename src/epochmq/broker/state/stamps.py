@@ -1,17 +1,28 @@
-"""Table stamps: replicas copy a table of the master only if it changed (codes 21, 43, 45 and 201).
+"""Table stamps: replicas copy from a table of the master only what changed.
+
+This applies to the requests 21, 43, 45, 201, 402, 34007 and 34009.
 
 EpochMQ adds header fields to these RocketMQ requests. The answer has a `stamp`. A replica sends it
 back as `sinceStamp`, and the answer is `unchanged` without a body, or `delta` with the changes.
 With `waitMillis` the master holds the request until the table changes, for at most that time. So
-replicas know a new topic about when its creator gets the answer. A Java master ignores the fields
-and always answers the whole table; a Java slave does not send them.
+replicas know a new topic about when its creator gets the answer.
+
+With `inParts` a table that is larger than a part comes in several answers (ADR 0109). Each has the
+rows that changed after the last one, and `more` while another part follows; the requester joins
+them (`wire/table_parts.py`). A Java master ignores the fields and always answers the whole table; a
+Java slave does not send them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import ClassVar, Protocol, TypeVar
 
 from epochmq.base import limits
+from epochmq.broker.state.row_changes import PART_BYTES, RowChanges, TablePart
 from epochmq.wire.command import Command, Reply
-from epochmq.wire.header import I64, Header, decode_header
+from epochmq.wire.header import decode_header
+from epochmq.wire.table_parts import SinceHeader, StampHeader
+
+K = TypeVar("K", bound=Hashable)
 
 Stamp = Callable[[], str]
 Answer = Callable[[], None]
@@ -22,47 +33,58 @@ _SLACK_MS = 1_000
 """Time (ms) after its wait in which a replica still counts as a watcher without a new request."""
 
 
-class SinceHeader(Header):
-    """EpochMQ's header fields of the requests 21, 43, 45 and 201."""
-
-    sinceStamp: str | None = None
-    waitMillis: I64 | None = None
-
-
-class StampHeader(Header):
-    """EpochMQ's header fields of the answers to these requests."""
-
-    stamp: str | None = None
-    unchanged: bool | None = None
-    delta: bool | None = None
-
-
-def since(command: Command) -> str | None:
-    """Return the stamp that the requester received last; None if it sent none."""
-    return decode_header(SinceHeader, command.ext).sinceStamp
-
-
 def count_since(command: Command, boot: int) -> int | None:
     """Return the count in a stamp `boot.count` of this start; None for any other stamp."""
-    begun, _, count = (since(command) or "").partition(".")
-    return int(count) if begun == str(boot) and count.isdecimal() else None
+    stamp = decode_header(SinceHeader, command.ext).sinceStamp
+    begun, _, count = (stamp or "").partition(".")
+    # No count has 20 digits; int() of a long text takes long.
+    known = begun == str(boot) and len(count) < 20 and count.isdecimal()
+    return int(count) if known else None
 
 
 def stamped(command: Command, stamp: str, make: Callable[[], bytes]) -> Reply:
     """Answer with the whole table, or with `unchanged` if the request has the present stamp."""
-    if since(command) == stamp:
+    if decode_header(SinceHeader, command.ext).sinceStamp == stamp:
         return Reply(header=StampHeader(stamp, unchanged=True))
     return Reply(header=StampHeader(stamp), body=make())
 
 
-def asking(stamp: str | None, wait_ms: int = 0) -> dict[str, str]:
-    """Return the header fields of a question for a table; `stamp` is the one of the last answer.
+class CopiedRows(Protocol[K]):
+    """A table of which replicas copy the changed rows."""
 
-    The first question, without a stamp, is answered at once. It says that the replica will wait for
-    changes, so that changes wait for the replica from then on.
+    replicas_know_deltas: ClassVar[bool]
+    """Whether replicas of older releases, which do not send `inParts`, know changes of this table.
+    Otherwise they would take them for the whole table."""
+
+    @property
+    def changes(self) -> RowChanges[K]: ...
+
+    def weigh(self, key: K, /) -> int:
+        """Return the estimated bytes of a row in JSON."""
+        ...
+
+    def encode_part(self, part: TablePart[K], /) -> bytes:
+        """Return the body of an answer with the rows of `part`."""
+        ...
+
+
+def changed_rows(command: Command, boot: int, table: CopiedRows[K]) -> Reply:
+    """Answer with the rows that changed since the stamp of the request, or with `unchanged`.
+
+    A request without `inParts` gets all its rows in one answer. `boot` is the start time of this
+    broker, the first part of its stamps.
     """
-    fields = {} if stamp is None else {"sinceStamp": stamp}
-    return {**fields, "waitMillis": str(wait_ms)} if wait_ms else fields
+    header = decode_header(SinceHeader, command.ext)
+    count, changes = count_since(command, boot), table.changes
+    if count == changes.count:
+        return Reply(header=StampHeader(header.sinceStamp, unchanged=True))
+    if not (header.inParts or table.replicas_know_deltas):
+        count = None
+    part = changes.since(count, table.weigh if header.inParts else None, PART_BYTES)
+    reply = StampHeader(
+        f"{boot}.{part.count}", delta=part.is_delta or None, more=part.has_more or None
+    )
+    return Reply(header=reply, body=table.encode_part(part))
 
 
 class StampWait:

@@ -7,14 +7,16 @@ the table `dirty`, and is returned once by `pop_changed` for the incremental reg
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
+from msgspec import UNSET
 
 from epochmq.base import limits
 from epochmq.base.errors import Refused
 from epochmq.base.unbounded import LONG_MAX
-from epochmq.broker.state.saved_files import readable
+from epochmq.broker.state.row_changes import RowChanges, TablePart
+from epochmq.broker.state.saved_files import named_rows, readable
 from epochmq.model import names
 from epochmq.model.data_version import DataVersion
 from epochmq.model.topic import (
@@ -27,6 +29,8 @@ from epochmq.model.topic import (
     TopicConfig,
     has_batch_queues,
 )
+from epochmq.wire.bodies.body import encode_body
+from epochmq.wire.bodies.topic_bodies import TopicConfigTable
 
 # Attributes ----------------------------------------------------------------------------------
 # Attributes of a topic: the `+name=value,-name` language that changes them.
@@ -36,6 +40,8 @@ ATTRIBUTES_MAX = 16
 TEXT_LENGTH_MAX = 2048
 
 _SYSTEM_ERROR = 1
+TOPIC_BYTES = 256
+"""A topic in JSON, about."""
 
 _MESSAGE_TYPES = frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"})
 _CHOICES: Mapping[str, frozenset[str]] = {
@@ -134,6 +140,7 @@ class TopicTable:
     """Topic configurations by name; the configurations themselves are never changed in place."""
 
     file = "config/topics.json"
+    replicas_know_deltas: ClassVar[bool] = False
 
     def __init__(self, *, auto_create: bool = True) -> None:
         self.auto_create = auto_create
@@ -146,6 +153,8 @@ class TopicTable:
         self.system: frozenset[str] = frozenset()
         self.touched: dict[str, None] = {}
         """Names of topics that changed since `pop_changes`."""
+        self.changes = RowChanges[str]()
+        """For the copies of replicas."""
         self._changed: dict[str, TopicConfig] = {}
 
     def get(self, name: str) -> TopicConfig | None:
@@ -190,7 +199,9 @@ class TopicTable:
         """Add the system topics that are not in the file; the version does not step."""
         topics = list(topics)
         for config in topics:
-            self.table.setdefault(config.topic_name, config)
+            if config.topic_name not in self.table:
+                self.table[config.topic_name] = config
+                self.changes.touch(config.topic_name)
         self.system = frozenset(config.topic_name for config in topics)
 
     def create_on_send(
@@ -273,6 +284,7 @@ class TopicTable:
         if self.table.pop(name, None) is None:
             return False
         self.touched[name] = None
+        self.changes.remove(name)
         self.step_version(wall)
         return True
 
@@ -284,13 +296,34 @@ class TopicTable:
         own = {name: own for name, own in old.items() if name in self.system}
         self.table = {**own, **table}
         self.touched |= changed_names(old, self.table)
+        self.changes.renew(self.table)
+        self._adopted(version)
+
+    def adopt_changes(
+        self, changed: Mapping[str, TopicConfig], removed: Iterable[str], version: DataVersion
+    ) -> None:
+        """Apply the master's changes; the system topics of this broker stay."""
+        for name, config in changed.items():
+            if self.table.get(name) != config:
+                self.table[name] = config
+                self.touched[name] = None
+                self.changes.touch(name)
+        for name in removed:
+            if name not in self.system and self.table.pop(name, None) is not None:
+                self.touched[name] = None
+                self.changes.remove(name)
+        self._adopted(version)
+
+    def _adopted(self, version: DataVersion) -> None:
         self.version = version
+        self.changes.step()
         self._changed.clear()
         self.dirty = True
 
     def step_version(self, wall: int) -> None:
         """Step the version, so that others see a change."""
         self.version = self.version.next_version(wall, self.state_version)
+        self.changes.step()
         self.dirty = True
 
     def register_all(self, wall: int) -> None:
@@ -311,8 +344,21 @@ class TopicTable:
         self.table[name] = config
         self._changed[name] = config
         self.touched[name] = None
+        self.changes.touch(name)
         self.step_version(wall)
         return config
+
+    def weigh(self, name: str) -> int:
+        """Return the estimated bytes of a topic in JSON."""
+        return TOPIC_BYTES + 64 * len(self.table[name].attributes)
+
+    def encode_part(self, part: TablePart[str]) -> bytes:
+        """Return the body of GET_ALL_TOPIC_CONFIG with the rows of a part."""
+        table = {name: self.table[name] for name in part.rows}
+        removed = part.removed or UNSET
+        return encode_body(
+            TopicConfigTable(table, data_version=self.version, epochmq_removed=removed)
+        )
 
     def encode(self) -> bytes:
         return self.snapshot()()
@@ -339,17 +385,17 @@ class TopicTable:
         """Apply changes of `pop_changes` that were read from the journal."""
         self.load({**changes, "topicConfigTable": changes.get("put")})
         for name in msgspec.convert(changes.get("drop", []), list[str]):
-            self.table.pop(name, None)
+            if self.table.pop(name, None) is not None:
+                self.changes.remove(name)
 
     def load(self, content: dict[str, Any]) -> None:
         """Load topics.json; the key of each entry becomes its topic name."""
-        table = msgspec.convert(
-            content.get("topicConfigTable") or {}, dict[str, dict[str, Any]], strict=False
-        )
+        rows = named_rows(content.get("topicConfigTable"), "topicName")
+        table = msgspec.convert(rows, dict[str, TopicConfig], strict=False)
         version = msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
-        for name, fields in table.items():
-            config = msgspec.convert({**fields, "topicName": name}, TopicConfig, strict=False)
-            self.table[name] = config
+        self.table.update(table)
+        for name in table:
+            self.changes.touch(name)
         self.version = version
 
 

@@ -1,9 +1,12 @@
 """Administration of consumer groups: configuration, members, and producers."""
 
+from functools import partial
+
 from epochmq.base.errors import NotFound, NotReachable, Refused
 from epochmq.client.aio.admin_calls import SLOW_TIMEOUT_MS, Caller
 from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import check_group, retry_topic
+from epochmq.runtime.fetch_table import fetch_table
 from epochmq.wire.bodies.body import decode_answer, encode_body
 from epochmq.wire.bodies.group_bodies import (
     ConsumerConnection,
@@ -45,8 +48,12 @@ class GroupCalls(Caller):
         """Return the configuration of all consumer groups of one broker, system groups included
         (201).
         """
-        answer = await self.ask(address, request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
-        return decode_answer(SubscriptionGroupTable, answer.body).subscription_group_table
+        table = await fetch_table(
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+            partial(decode_answer, SubscriptionGroupTable),
+            lambda command: self.ask(address, command),
+        )
+        return table.subscription_group_table if table is not None else {}
 
     async def group_config(self, address: str, group: str) -> SubscriptionGroupConfig:
         """Return the configuration of one group on one broker (352)."""

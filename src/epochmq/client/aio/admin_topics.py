@@ -1,12 +1,14 @@
 """Administration of topics: create, change, delete, offsets of queues, consumer groups."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from epochmq.base.errors import UsageError
 from epochmq.client.aio.admin_calls import Caller, ask_all
 from epochmq.client.aio.admin_namesrv import ORDER_TOPICS, NamesrvCalls
 from epochmq.model.names import check_topic
 from epochmq.model.topic import MessageQueue, TopicConfig
+from epochmq.runtime.fetch_table import fetch_table
 from epochmq.wire.bodies.body import decode_answer, mq_map_decode
 from epochmq.wire.bodies.offset_bodies import QueryConsumeQueueBody
 from epochmq.wire.bodies.topic_bodies import (
@@ -127,8 +129,12 @@ class TopicCalls(NamesrvCalls, Caller):
 
     async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
         """Return the configuration of all topics of one broker, system topics included (21)."""
-        answer = await self.ask(address, request(RequestCode.GET_ALL_TOPIC_CONFIG))
-        return decode_answer(TopicConfigTable, answer.body).topic_config_table
+        table = await fetch_table(
+            RequestCode.GET_ALL_TOPIC_CONFIG,
+            partial(decode_answer, TopicConfigTable),
+            lambda command: self.ask(address, command),
+        )
+        return table.topic_config_table if table is not None else {}
 
     async def topic_config(self, address: str, topic: str) -> TopicConfig:
         """Return the configuration of one topic on one broker (351)."""

@@ -19,6 +19,8 @@ class SubscriptionGroupTable(Body):
     subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
     forbidden_table: dict[str, dict[str, int]] = {}
     data_version: DataVersion = DataVersion()
+    epochmq_removed: list[str] | UnsetType = UNSET
+    """Groups that were deleted, in a part with changes (`wire/table_parts.py`)."""
 
 
 class SubscriptionGroupList(Body):

@@ -1,6 +1,6 @@
 """Bodies of topic administration."""
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from epochmq.model.data_version import DataVersion
 from epochmq.model.topic import TopicConfig
@@ -52,6 +52,8 @@ class TopicConfigTable(Body):
     topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] = {}
     topic_queue_mapping_detail_map: dict[str, TopicQueueMappingDetail] = {}
     mapping_data_version: DataVersion = DataVersion()
+    epochmq_removed: list[str] | UnsetType = UNSET
+    """Topics that were deleted, in a part with changes (`wire/table_parts.py`)."""
 
 
 class TopicConfigList(Body):

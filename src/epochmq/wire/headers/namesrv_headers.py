@@ -11,7 +11,8 @@ class RegisterBrokerHeader(Header):
     """REGISTER_BROKER 103. Without `heartbeatTimeoutMillis`, 120,000 ms are used.
 
     4.x brokers send no `enableActingMaster`. `bodyCrc32` 0 means that the body is not checked.
-    `groupAddr` is EpochMQ's own: the address of the group's master for clients (ADR 0082).
+    EpochMQ's own fields: `groupAddr` is the address of the group's master for clients (ADR 0082);
+    `isPart` says that the broker has more topics than the body (ADR 0109).
     """
 
     brokerName: str
@@ -25,6 +26,7 @@ class RegisterBrokerHeader(Header):
     bodyCrc32: I32 = 0
     zoneName: str | None = msgspec.field(default=None, name="__ZONE_NAME")
     groupAddr: str | None = None
+    isPart: bool | None = None
 
 
 class RegisterBrokerResponseHeader(Header):
