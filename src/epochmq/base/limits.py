@@ -113,6 +113,11 @@ POP_ORDER_SPAN_MAX = 64
 """Messages of one queue that ordered pops deliver, counted from the first unacknowledged one;
 acknowledgements among them are remembered."""
 POP_ACKS_PER_REQUEST_MAX = 1_024
+"""Messages that one request acknowledges, and entries that it has."""
+CONFIGS_PER_REQUEST_MAX = 10_000
+"""JSON objects in a list of topics or groups: about 5,000 topics, which take 30 ms."""
+QUEUES_LOCKED_PER_REQUEST_MAX = 16_384
+"""Queues that one request locks or unlocks; these take about 40 ms."""
 POP_COPIES_BYTES_MAX = 128 * 1024 * 1024
 """Copies of popped messages whose check points are not stored yet, for example because a replica is
 slow. With more, further pops are answered with POLLING_FULL."""

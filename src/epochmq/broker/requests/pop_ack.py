@@ -169,12 +169,17 @@ def handle_batch_ack(
     acks = decode_body(BatchAckBody, command.body).acks
     if not acks:
         raise Refused(ResponseCode.NO_MESSAGE, "the batch acknowledges nothing")
-    wanted = [(one, *_batch_offsets(node, one)) for one in acks]
-    if sum(len(offsets) for _, offsets, _ in wanted) > limits.POP_ACKS_PER_REQUEST_MAX:
-        raise Refused(
-            ResponseCode.MESSAGE_ILLEGAL,
-            f"more than {limits.POP_ACKS_PER_REQUEST_MAX} messages in one batch; split it",
-        )
+    wanted: list[tuple[BatchAck, list[int], bool]] = []
+    room = limits.POP_ACKS_PER_REQUEST_MAX
+    for one in acks:
+        told = one.offsets(room)
+        if told is None or len(acks) > limits.POP_ACKS_PER_REQUEST_MAX:
+            raise Refused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"more than {limits.POP_ACKS_PER_REQUEST_MAX} messages in one batch; split it",
+            )
+        room -= len(told)
+        wanted.append((one, *_within_queue(node, one, told)))
     pending = [offsets for _, offsets, _ in wanted if offsets]
     if not pending:
         raise Refused(ResponseCode.NO_MESSAGE, "no message of the batch is within its queue")
@@ -194,7 +199,7 @@ def handle_batch_ack(
     return HELD
 
 
-def _batch_offsets(node: BrokerContext, one: BatchAck) -> tuple[list[int], bool]:
+def _within_queue(node: BrokerContext, one: BatchAck, offsets: list[int]) -> tuple[list[int], bool]:
     """Return the offsets of one entry inside its queue, and whether others are behind its end.
 
     Raises `Refused` for an invalid topic, queue or revive queue, as for a single acknowledgement.
@@ -204,7 +209,6 @@ def _batch_offsets(node: BrokerContext, one: BatchAck) -> tuple[list[int], bool]
     if one.revive_queue_id != ORDER_QUEUE:
         _check_revive_queue(node, one.revive_queue_id)
     low, high = node.store.queue_bounds(topic, one.queue_id)
-    offsets = one.offsets()
     return [at for at in offsets if low <= at < high], any(at >= high for at in offsets)
 
 

@@ -7,12 +7,13 @@ RocketMQ that EpochMQ does not have.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 
 from epochmq.auth.access_control import NOBODY, AccessRefused
 from epochmq.auth.audit_log import AuditLog
+from epochmq.base import limits
 from epochmq.base.errors import HeaderError, OurBug, Refused
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.cold_requests import after_reading, from_memory
@@ -67,6 +68,7 @@ class RequestRow:
     Attributes:
         access: what kind of request it is.
         body_bytes_max: limit of its body.
+        objects_max: limit of the JSON objects in its body; None for those that check it themselves.
         fast_port: whether the VIP port serves it too.
         needs: what the broker's role must allow.
         reads_messages: whether it only reads, and waits for messages that are not in memory.
@@ -77,7 +79,18 @@ class RequestRow:
     fast_port: bool = True
     needs: Needs = Needs.NOTHING
     reads_messages: bool = False
+    objects_max: int | None = None
 
+
+OBJECTS_MAX = {
+    Code.UPDATE_AND_CREATE_TOPIC_LIST: limits.CONFIGS_PER_REQUEST_MAX,
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: limits.CONFIGS_PER_REQUEST_MAX,
+    Code.LOCK_BATCH_MQ: limits.QUEUES_LOCKED_PER_REQUEST_MAX,
+    Code.UNLOCK_BATCH_MQ: limits.QUEUES_LOCKED_PER_REQUEST_MAX,
+    Code.BATCH_ACK_MESSAGE: 2 * limits.POP_ACKS_PER_REQUEST_MAX,
+}
+"""Requests with a list whose items take long. The whole list is executed in one turn of the event
+loop, so longer lists are refused before they are decoded."""
 
 READS_MESSAGES = frozenset({
     Code.VIEW_MESSAGE_BY_ID, Code.SEARCH_OFFSET_BY_TIMESTAMP, Code.GET_EARLIEST_MSG_STORETIME,
@@ -102,9 +115,12 @@ def _rows(
     fast_port: bool = True,
     needs: Needs = Needs.NOTHING,
 ) -> dict[Code, RequestRow]:
-    row = RequestRow(access, size, fast_port, needs)
-    reading = replace(row, reads_messages=True)
-    return {code: reading if code in READS_MESSAGES else row for code in codes}
+    return {
+        code: RequestRow(
+            access, size, fast_port, needs, code in READS_MESSAGES, OBJECTS_MAX.get(code)
+        )
+        for code in codes
+    }
 
 
 ROWS: dict[Code, RequestRow] = {
@@ -308,6 +324,17 @@ def _with_node(node: BrokerContext, handler: NodeHandler) -> Handler:
     return handle
 
 
+def check_objects(command: Command, most: int) -> None:
+    """Raise `Refused` if the body has more than `most` JSON objects."""
+    count = bytes(command.body).count(b"{")
+    if count > most:
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR,
+            f"the list is too long: {count} JSON objects, and request type {command.code} may have"
+            f" {most}; send it in several requests",
+        )
+
+
 def check_role(node: BrokerContext, row: RequestRow) -> None:
     """Raise `Refused` unless the broker's present role allows the request."""
     if row.needs is Needs.NOTHING:
@@ -390,6 +417,8 @@ def _guarded(node: BrokerContext, code: Code, handler: Handler, audit: AuditLog)
                 f"a body of {len(command.body)} bytes is more than request type {command.code} may"
                 f" have ({row.body_bytes_max})",
             )
+        if row.objects_max is not None:
+            check_objects(command, row.objects_max)
 
     def checked(command: Command, session: Session, now: int) -> Reply | Held:
         check_role(node, row)

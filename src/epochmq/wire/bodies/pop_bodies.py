@@ -2,12 +2,15 @@
 
 import base64
 import binascii
+import re
 
 from msgspec import UNSET, UnsetType
 
 from epochmq.base.errors import HeaderError
 from epochmq.model.topic import MessageQueue
 from epochmq.wire.bodies.body import Body
+
+_NOT_ZERO = re.compile(rb"[^\0]", re.DOTALL)
 
 MODE_PULL = "PULL"
 MODE_POP = "POP"
@@ -39,9 +42,9 @@ class BatchAck(
     invisible_time: int = 0
     bit_set: str = ""
 
-    def offsets(self) -> list[int]:
+    def offsets(self, most: int) -> list[int] | None:
         """Return the acknowledged queue offsets: bit i of byte j stands for `start_offset` + 8 j +
-        i.
+        i. None if there are more than `most`.
 
         Raises:
             HeaderError: the bit set is not Base64.
@@ -50,11 +53,13 @@ class BatchAck(
             data = base64.b64decode(self.bit_set, validate=True)
         except (binascii.Error, ValueError):
             raise HeaderError("the bit set of a batch ack is not Base64") from None
+        if int.from_bytes(data).bit_count() > most:
+            return None
         return [
-            self.start_offset + 8 * place + bit
-            for place, byte in enumerate(data)
+            self.start_offset + 8 * byte.start() + bit
+            for byte in _NOT_ZERO.finditer(data)
             for bit in range(8)
-            if byte >> bit & 1
+            if byte[0][0] >> bit & 1
         ]
 
 
