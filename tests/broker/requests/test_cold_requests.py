@@ -87,7 +87,7 @@ REQUESTS: dict[Code, Callable[[BrokerHarness], Command]] = {
 
 def test_every_code_is_examined() -> None:
     in_controller_mode = {Code.EPOCH_OFFSETS}  # reads as SEARCH_OFFSET_BY_TIMESTAMP
-    in_steps = {Code.GET_BROKER_CONSUME_STATS}
+    in_steps = {Code.GET_BROKER_CONSUME_STATS, Code.GET_CONSUME_STATS}
     assert REQUESTS.keys() | in_controller_mode == READS_MESSAGES | in_steps
 
 

@@ -1,17 +1,20 @@
 """How far topics and groups are."""
 
 import msgspec
+import pytest
 from tests.broker.broker_harness import BrokerHarness, pull, send
 from tests.broker.fake_node import WALL, FakeNode
 from tests.broker.fake_session import FakeSession
 from tests.broker.requests.helpers import answer, json_of
 
+from epochmq.base import limits
 from epochmq.broker.consume.client_tables import ClientMember, Manner
-from epochmq.broker.requests.consume_handlers import AllConsumeStats
+from epochmq.broker.requests.consume_handlers import AllConsumeStats, GroupConsumeStats
 from epochmq.model.group import build
 from epochmq.model.topic import MessageQueue, TopicConfig
 from epochmq.wire import json_tolerant
 from epochmq.wire.bodies.body import queue_key
+from epochmq.wire.bodies.group_bodies import ConsumeStats, ConsumeStatsList
 from epochmq.wire.codes import RequestCode
 from epochmq.wire.command import Command
 
@@ -78,6 +81,47 @@ def test_consume_stats() -> None:
     assert "oldestTimestamp" not in body["offsetTable"][key(0)]
 
 
+def test_the_stats_of_a_group_are_the_same_in_any_steps() -> None:
+    node = with_messages()
+    topics = [f"T{number}" for number in range(20)]
+    for topic in topics:
+        node.topics.ensure(topic, 3, 6, WALL)
+        node.fake.put(topic, 1, b"a", b"b")
+        node.offsets.commit("g", topic, 1, 1)
+    whole = GroupConsumeStats(node, "g", [*topics, "gone"])
+    assert whole.step(10_000)
+    for items in (1, 7, 50):
+        stepwise, steps = GroupConsumeStats(node, "g", [*topics, "gone"]), 1
+        while not stepwise.step(items):
+            steps += 1
+        assert stepwise.result == whole.result
+        assert steps >= 20 * 3 // (items + 4)
+    assert isinstance(whole.result, ConsumeStats)
+    assert len(whole.result.offset_table) == 60
+
+
+def test_statistics_that_do_not_fit_into_an_answer_are_refused_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "FRAME_BYTES_MAX", 4_000)
+    node = with_messages()
+    for number in range(100):
+        node.topics.ensure(f"T{number}", 3, 6, WALL)
+        node.offsets.commit("g", f"T{number}", 1, 1)
+    for code, ext in (
+        (RequestCode.GET_CONSUME_STATS, {"consumerGroup": "g"}),
+        (RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}),
+    ):
+        refused = answer(node, code, ext)
+        assert refused.code == 1
+        assert "does not fit into an answer" in (refused.remark or "")
+    search = GroupConsumeStats(node, "g", sorted(node.offsets.topics_of("g")))
+    steps = 1
+    while not search.step(9):
+        steps += 1
+    assert steps < 10
+
+
 def test_which_topics_consume_stats_are_of() -> None:
     node = with_messages()
     node.topics.ensure("U", 1, 6, WALL)
@@ -125,6 +169,7 @@ def test_stats_of_many_groups_are_computed_in_steps() -> None:
             node.offsets.commit(f"g{group}", name, 0, 0)
     at_once = AllConsumeStats(node, ordered_only=False)
     assert at_once.step(10_000)
+    assert isinstance(at_once.result, ConsumeStatsList)
     rows = [row for groups in at_once.result.consume_stats_list for row in groups.values()]
     assert sum(map(len, rows)) == 1 + 5 * (1 + 2 + 3)
     for items in (1, 4, 10):
@@ -133,6 +178,7 @@ def test_stats_of_many_groups_are_computed_in_steps() -> None:
         is_over = False
         while not is_over:
             is_over = stepwise.step(items)
+            assert isinstance(stepwise.result, ConsumeStatsList)
             found = stepwise.result.consume_stats_list
             queues = sum(
                 len(stats.offset_table) for row in found for one in row.values() for stats in one
@@ -154,6 +200,7 @@ def test_stats_of_all_groups_while_groups_and_topics_are_deleted() -> None:
     node.groups.delete("g", WALL)
     while not search.step(1):
         pass
+    assert isinstance(search.result, ConsumeStatsList)
     (mine,) = [row["g"] for row in search.result.consume_stats_list if "g" in row]
     assert len(mine) == 2
 

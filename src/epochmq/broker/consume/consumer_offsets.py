@@ -17,6 +17,7 @@ from epochmq.broker.consume.ended_transactions import (
     EndedTransactions,
     marks_in,
 )
+from epochmq.broker.consume.offset_index import SEPARATOR, OffsetIndex
 from epochmq.broker.state.row_changes import RowChanges, TablePart
 from epochmq.model.data_version import DataVersion
 from epochmq.model.names import HALF_TOPIC
@@ -177,7 +178,6 @@ def _goes_before(own: tuple[int, int], other: tuple[int, int], told: int | None)
 
 
 _SYSTEM_ERROR = 1
-_SEPARATOR = "@"
 TRANSACTIONS = "CID_RMQ_SYS_TRANS"
 """The group whose offsets are the progress of transactions, as in RocketMQ."""
 _ENDED_WITH = f"{HALF_TOPIC}@{TRANSACTIONS}"
@@ -203,6 +203,8 @@ class ConsumerOffsets:
         self.version = DataVersion()
         self.dirty = False
         self.table: dict[str, dict[int, int]] = {}
+        self._index: OffsetIndex | None = None
+        """Made when it is asked for: a replica, which replaces its table, does not need it."""
         self._resets: dict[str, dict[int, int]] = {}
         self.delivered_resets = DeliveredResets()
         self.reset_marks: dict[str, dict[int, int]] = {}
@@ -257,9 +259,11 @@ class ConsumerOffsets:
         self.version = version
         if whole and rows:
             self.table, self.reset_marks = rows, marks
+            self._index = None
             self._all_changed()
             return
         self.table.update(rows)
+        self._index = None
         unmarked = {k: v for k, v in self.reset_marks.items() if k not in rows}
         self.reset_marks = {**unmarked, **marks}
         for key in rows:
@@ -350,7 +354,7 @@ class ConsumerOffsets:
         for key, row in rows.items():
             if key not in self.table and len(self.table) >= limits.OFFSET_ROWS_MAX:
                 continue
-            ours, our_marks = self.table.setdefault(key, {}), self.reset_marks.get(key, {})
+            ours, our_marks = self._row(key), self.reset_marks.get(key, {})
             for queue_id, offset in row.items():
                 if offset < 0 or (end is not None and offset > end(_topic_of(key), queue_id)):
                     continue
@@ -373,7 +377,22 @@ class ConsumerOffsets:
     def _new_row(self, key: str) -> dict[int, int]:
         if len(self.table) >= limits.OFFSET_ROWS_MAX:
             raise Refused(_SYSTEM_ERROR, "the table of consumer offsets is full")
-        return self.table.setdefault(key, {})
+        return self._row(key)
+
+    def _row(self, key: str) -> dict[int, int]:
+        row = self.table.get(key)
+        if row is None:
+            row = self.table[key] = {}
+            if self._index is not None:
+                self._index.add(key)
+        return row
+
+    @property
+    def index(self) -> OffsetIndex:
+        """The rows by topic and by group."""
+        if self._index is None:
+            self._index = OffsetIndex(self.table)
+        return self._index
 
     def get(self, group: str, topic: str, queue_id: int) -> int:
         """Return the committed offset, or a pending reset instead; `NONE` if there is neither."""
@@ -448,32 +467,31 @@ class ConsumerOffsets:
 
     def topics_of(self, group: str) -> set[str]:
         """Return the topics in which the group has committed offsets."""
-        return {topic for topic, other in self.pairs() if other == group}
+        return self.index.topics_of(group)
 
     def groups_of(self, topic: str) -> set[str]:
         """Return the groups that have committed offsets in the topic."""
-        return {group for other, group in self.pairs() if other == topic}
+        return self.index.groups_of(topic)
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return all (topic, group) pairs that have offsets."""
         pairs = []
         for key in self.table:
-            topic, _, group = key.partition(_SEPARATOR)
+            topic, _, group = key.partition(SEPARATOR)
             pairs.append((topic, group))
         return pairs
 
     def drop_group(self, group: str, wall: int) -> int:
         """Remove all offsets of a deleted group; return the number of its topics."""
         self.dropped.group(group, wall)
-        return self._drop(lambda _, other: other == group, wall)
+        return self._drop([f"{topic}@{group}" for topic in self.topics_of(group)], wall)
 
     def drop_topic(self, topic: str, wall: int) -> int:
         """Remove all offsets in a deleted topic; return the number of its groups."""
         self.dropped.topic(topic, wall)
-        return self._drop(lambda other, _: other == topic, wall)
+        return self._drop([f"{topic}@{group}" for group in self.groups_of(topic)], wall)
 
-    def _drop(self, unwanted: Callable[[str, str], bool], wall: int) -> int:
-        doomed = [f"{topic}@{group}" for topic, group in self.pairs() if unwanted(topic, group)]
+    def _drop(self, doomed: list[str], wall: int) -> int:
         for key in doomed:
             self._forget(key)
         self.has_dropped = True
@@ -483,6 +501,8 @@ class ConsumerOffsets:
 
     def _forget(self, key: str) -> None:
         del self.table[key]
+        if self._index is not None:
+            self._index.remove(key)
         self._resets.pop(key, None)
         self.reset_marks.pop(key, None)
 
@@ -492,8 +512,8 @@ class ConsumerOffsets:
         `ignored_groups` do not count.
         """
         lowest: dict[int, int] = {}
-        for other, group in self.pairs():
-            if other == topic and group not in ignored_groups:
+        for group in self.groups_of(topic):
+            if group not in ignored_groups:
                 for queue_id, offset in self.table[f"{topic}@{group}"].items():
                     lowest[queue_id] = min(offset, lowest.get(queue_id, offset))
         return lowest
@@ -544,10 +564,11 @@ class ConsumerOffsets:
         self.dropped = Deletions.from_content(content) or Deletions()
         self.ended.marks = marks_in(content)
         self.changes.renew(self.table)
+        self._index = OffsetIndex(self.table)
 
 
 def _topic_of(key: str) -> str:
-    return key.partition(_SEPARATOR)[0]
+    return key.partition(SEPARATOR)[0]
 
 
 def _rows(content: dict[str, Any]) -> tuple[dict[str, dict[int, int]], DataVersion]:

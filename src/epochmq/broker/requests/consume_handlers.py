@@ -1,13 +1,17 @@
 """Consume statistics and progress of topics and groups: 202, 208, 303, 317, and group queries."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from epochmq.base import limits
+from epochmq.base.errors import Refused
 from epochmq.broker.context.broker_context import BrokerContext
 from epochmq.broker.requests.common import NodeHandler, known_group, known_topic, ok, queue_of
 from epochmq.broker.requests.query_handlers import earliest_time, max_offset
 from epochmq.broker.state import broker_stats as counted
 from epochmq.model import names
 from epochmq.model.topic import MessageQueue
+from epochmq.store.key_query import SteppedSearch
 from epochmq.wire.bodies.body import mq_map_encode
 from epochmq.wire.bodies.group_bodies import (
     ConsumeStats,
@@ -38,6 +42,9 @@ from epochmq.wire.headers.topic_headers import (
 )
 from epochmq.wire.session import Session
 
+WRAPPER_BYTES = 150
+"""A queue in statistics of a group in JSON, without its name."""
+
 
 def _tps(node: BrokerContext, name: str, key: str) -> float:
     item = node.stats.find(name, key)
@@ -59,12 +66,66 @@ def _topic_offset(node: BrokerContext, topic: str, queue_id: int) -> TopicOffset
     return TopicOffset(max(0, low), max(0, high), time)
 
 
-def handle_consume_stats(
-    node: BrokerContext, command: Command, session: Session, now: int
-) -> Reply:
+class GroupConsumeStats:
+    """The progress of one group, computed step by step: it may read thousands of topics.
+
+    It is a `SteppedSearch` whose items are queues.
+    """
+
+    def __init__(self, node: BrokerContext, group: str, topics: list[str]) -> None:
+        self._node = node
+        self._group = group
+        self._left = topics[::-1]
+        self.result: ConsumeStats | Refused = ConsumeStats()
+        self._stats = self.result
+        self._bytes = 0
+
+    def step(self, items: int) -> bool:
+        """Add topics with about `items` queues; return whether all topics are complete.
+
+        Raises `NotInMemory`; the next step reads the same queues again.
+        """
+        node, group = self._node, self._group
+        rows: list[tuple[MessageQueue, OffsetWrapper]] = []
+        tps, done = 0.0, 0
+        while done < len(self._left) and len(rows) + done < items:
+            topic = self._left[-1 - done]
+            config = node.topics.get(topic)
+            done += 1
+            if config is not None:
+                rows += _wrappers(node, group, topic, config.read_queue_nums)
+                tps += _tps(node, counted.GROUP_GET_NUMS, f"{topic}@{group}")
+        node.store.confirm_reads()
+        del self._left[len(self._left) - done :]
+        table = mq_map_encode(rows)
+        self._stats.offset_table.update(table)
+        self._stats.consume_tps += tps
+        self._bytes += _bytes_of(table)
+        if self._bytes > limits.FRAME_BYTES_MAX:
+            self._left.clear()
+            self.result = _too_large(f"group {group}", "ask for some of its topics")
+        return not self._left
+
+
+def _bytes_of(table: Mapping[str, OffsetWrapper]) -> int:
+    """Return the bytes of statistics in JSON, or somewhat less."""
+    return sum(map(len, table)) + WRAPPER_BYTES * len(table)
+
+
+def _too_large(what: str, instead: str) -> Refused:
+    return Refused(
+        ResponseCode.SYSTEM_ERROR,
+        f"the progress of {what} does not fit into an answer of {limits.FRAME_BYTES_MAX} bytes;"
+        f" {instead}",
+    )
+
+
+def handle_consume_stats(node: BrokerContext, command: Command, session: Session, now: int) -> Held:
     """Answer the progress of one group (GET_CONSUME_STATS 208).
 
-    It covers the requested topics, or all topics in which the group has offsets.
+    It covers the requested topics, or all topics in which the group has offsets. Returns `HELD` and
+    answers when the statistics are complete: at once, or for many queues some turns of the event
+    loop later; 1 if the disk fails.
     """
     header = decode_header(GetConsumeStatsHeader, command.ext)
     group = header.consumerGroup
@@ -75,14 +136,23 @@ def handle_consume_stats(
         topics = _subscribed(node, group, [header.topic])
     else:
         topics = _subscribed(node, group, node.offsets.topics_of(group))
-    rows: list[tuple[MessageQueue, OffsetWrapper]] = []
-    tps = 0.0
-    for topic in sorted(set(topics)):
-        config = node.topics.get(topic)
-        if config is not None:
-            rows += _wrappers(node, group, topic, config.read_queue_nums)
-            tps += _tps(node, counted.GROUP_GET_NUMS, f"{topic}@{group}")
-    return ok(ConsumeStats(mq_map_encode(rows), tps))
+    _answer_when_found(node, command, session, GroupConsumeStats(node, group, sorted(set(topics))))
+    return HELD
+
+
+def _answer_when_found(
+    node: BrokerContext, command: Command, session: Session, search: SteppedSearch[Any]
+) -> None:
+    def done(found: Any) -> None:
+        if found is None:
+            text = "messages cannot be read now; see the log"
+            session.answer(command, Reply(ResponseCode.SYSTEM_ERROR, text))
+        elif isinstance(found, Refused):
+            session.answer(command, Reply(found.code, found.remark))
+        else:
+            session.answer(command, ok(found))
+
+    node.searches.run(search, done)
 
 
 def _subscribed(node: BrokerContext, group: str, topics: Iterable[str]) -> list[str]:
@@ -131,6 +201,7 @@ class AllConsumeStats:
         pairs = [(group, topic) for topic, group in node.offsets.pairs() if group in self._rows]
         self._left = pairs[::-1]
         self._diff = 0
+        self._bytes = 0
 
     def step(self, items: int) -> bool:
         """Add groups with about `items` queues; return whether all groups are complete.
@@ -151,12 +222,17 @@ class AllConsumeStats:
         del self._left[len(self._left) - done :]
         for group, stats in found:
             self._rows[group].append(stats)
+            self._bytes += _bytes_of(stats.offset_table)
             for one in stats.offset_table.values():
                 self._diff += one.broker_offset - one.consumer_offset
+        if self._bytes > limits.FRAME_BYTES_MAX:
+            self._left.clear()
         return not self._left
 
     @property
-    def result(self) -> ConsumeStatsList:
+    def result(self) -> ConsumeStatsList | Refused:
+        if self._bytes > limits.FRAME_BYTES_MAX:
+            return _too_large("all groups", "ask for each group")
         groups = [{group: rows} for group, rows in self._rows.items()]
         return ConsumeStatsList(groups, self._node.address, self._diff, 0)
 
@@ -181,15 +257,7 @@ def handle_all_consume_stats(
     complete, possibly many turns of the event loop later; 1 if the disk fails.
     """
     ordered_only = decode_header(GetBrokerConsumeStatsHeader, command.ext).isOrder
-
-    def done(found: ConsumeStatsList | None) -> None:
-        if found is None:
-            text = "messages cannot be read now; see the log"
-            session.answer(command, Reply(ResponseCode.SYSTEM_ERROR, text))
-        else:
-            session.answer(command, ok(found))
-
-    node.searches.run(AllConsumeStats(node, ordered_only=ordered_only), done)
+    _answer_when_found(node, command, session, AllConsumeStats(node, ordered_only=ordered_only))
     return HELD
 
 

@@ -95,13 +95,13 @@ loop, so longer lists are refused before they are decoded."""
 READS_MESSAGES = frozenset({
     Code.VIEW_MESSAGE_BY_ID, Code.SEARCH_OFFSET_BY_TIMESTAMP, Code.GET_EARLIEST_MSG_STORETIME,
     Code.QUERY_CONSUME_QUEUE, Code.EPOCH_OFFSETS, Code.LOG_READ, Code.PEEK_MESSAGE,
-    Code.GET_TOPIC_STATS_INFO, Code.GET_CONSUME_STATS,
+    Code.GET_TOPIC_STATS_INFO,
     Code.QUERY_CONSUME_TIME_SPAN, Code.GET_BROKER_RUNTIME_INFO, Code.BULK_READ,
 })  # fmt: skip
 """Requests that only read, messages among them: see `cold_requests`.
 
 `READS_FIRST` has those that also change something. Pulls, pops, searches by key and statistics of
-all groups wait for the device in their own way.
+groups wait for the device in their own way.
 """
 
 KIB, MIB = 1024, 1024 * 1024
