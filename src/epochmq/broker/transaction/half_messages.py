@@ -148,8 +148,10 @@ def read_half(raw: Buffer, topics: TransactionCounts | None = None) -> Half:
     It gets the counts of its topic from `topics`.
     """
     size, _, queue_offset, offset, *_, properties = record.fields_at(raw, 0)
-    first = _number(_text(properties, _ORIGIN_NEEDLE))
-    seconds = _number(_text(properties, _IMMUNITY_NEEDLE))
+    # Usual half messages have none of these three: a search of the bytes costs less than a call.
+    first = _number_of(properties, _ORIGIN_NEEDLE) if _ORIGIN in properties else -1
+    seconds = _number_of(properties, _IMMUNITY_NEEDLE) if _IMMUNITY in properties else -1
+    checks = _number_of(properties, _CHECKS_NEEDLE) if _CHECKS in properties else -1
     return Half(
         queue_offset=queue_offset,
         offset=offset,
@@ -158,7 +160,7 @@ def read_half(raw: Buffer, topics: TransactionCounts | None = None) -> Half:
         group=_text(properties, _GROUP_NEEDLE),
         born_wall_ms=record.born_time_at(raw, 0),
         immunity_ms=-1 if seconds < 0 else seconds * 1000,
-        checks=max(0, _number(_text(properties, _CHECKS_NEEDLE))),
+        checks=max(0, checks),
         counts=(_NOT_COUNTED if topics is None
                 else topics.of_topic(find_by(properties, _REAL_TOPIC_NEEDLE) or b"")),
     )  # fmt: skip
@@ -184,6 +186,10 @@ def _found(properties: bytes, name: bytes) -> str:
 def _text(properties: bytes, needle: bytes) -> str:
     value = find_by(properties, needle)
     return "" if value is None else value.decode("utf-8", "replace")
+
+
+def _number_of(properties: bytes, needle: bytes) -> int:
+    return _number(_text(properties, needle))
 
 
 def _number(text: str) -> int:
