@@ -12,7 +12,15 @@ from typing import Protocol
 from epochmq.base.errors import UsageError
 from epochmq.base.ports import Buffer
 from epochmq.wire.codes import OUR_VERSION, UNKNOWN_LANGUAGE, ResponseCode
-from epochmq.wire.command import HELD, Command, Held, Reply, encode_frame, encode_reply
+from epochmq.wire.command import (
+    FLAG_ONEWAY,
+    HELD,
+    Command,
+    Held,
+    Reply,
+    encode_frame,
+    encode_reply,
+)
 from epochmq.wire.frame import RawFrame
 
 __all__ = [
@@ -234,7 +242,7 @@ class Session:
         """
         if request.arrived_ms >= 0 and self._answered is not None:
             self._answered(request, reply.code)
-        if request.is_oneway:
+        if request.flag & FLAG_ONEWAY:
             return
         try:
             chunks = encode_reply(request, reply)

@@ -10,7 +10,7 @@ from epochmq.base.errors import OurBug, Refused
 from epochmq.broker.requests import request_routing as dispatch
 from epochmq.broker.requests.request_routing import ROWS, Access, RequestRow, bind, check_complete
 from epochmq.broker.requests.request_table import REQUEST_TABLE
-from epochmq.broker.serving.roles import Role
+from epochmq.broker.serving.roles import ROLES, Role
 from epochmq.wire.codes import RequestCode as Code
 from epochmq.wire.codes import ResponseCode
 from epochmq.wire.command import Command, Reply
@@ -120,3 +120,14 @@ def test_past_the_lease_nothing_is_changed_that_one_broker_alone_decides() -> No
             dispatch.check_role(harness.node, ROWS[code])
         assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
     dispatch.check_role(harness.node, ROWS[Code.QUERY_CONSUMER_OFFSET])
+
+
+def test_a_master_that_may_make_changes_may_do_everything() -> None:
+    """The routing asks no further question then."""
+    for role, rights in ROLES.items():
+        if rights.changes:
+            node = BrokerHarness().node
+            if role is not Role.MASTER:
+                become(node, role)
+            for row in ROWS.values():
+                dispatch.check_role(node, row)

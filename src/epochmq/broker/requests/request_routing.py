@@ -354,8 +354,8 @@ def check_role(node: BrokerContext, row: RequestRow) -> None:
             "service not available now: this broker has no place in its group; ask for the route"
             " again",
         )
-    wanted = {Needs.WRITING: rights.changes, Needs.CONSUMING: rights.consumes}
-    if not wanted.get(row.needs, True):
+    lacks_changes = row.needs is Needs.WRITING and not rights.changes
+    if lacks_changes or (row.needs is Needs.CONSUMING and not rights.consumes):
         if rights.writable:
             raise Refused(
                 ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -375,9 +375,12 @@ def _guarded(node: BrokerContext, code: Code, handler: Handler, audit: AuditLog)
     access, cluster = node.access, node.options.broker_cluster_name
     needs_of = partial(PERMISSIONS[code], cluster)
     is_change = row.access is Access.ADMIN
+    is_limited = not row.fast_port or row.objects_max is not None
+    needs_role = row.needs is not Needs.NOTHING
 
     def handle(command: Command, session: Session, now: int) -> Reply | Held:
-        check_shape(command, session)  # before the body is read for its signature
+        if is_limited or len(command.body) > row.body_bytes_max:
+            check_shape(command, session)  # before the body is read for its signature
         user = NOBODY
         if access is not None:
             try:
@@ -421,7 +424,9 @@ def _guarded(node: BrokerContext, code: Code, handler: Handler, audit: AuditLog)
             check_objects(command, row.objects_max)
 
     def checked(command: Command, session: Session, now: int) -> Reply | Held:
-        check_role(node, row)
+        # A master that may make changes may do everything.
+        if needs_role and not node.serving.rights.changes:
+            check_role(node, row)
         return handler(command, session, now)
 
     execute: Handler = checked

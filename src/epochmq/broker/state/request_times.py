@@ -13,7 +13,7 @@ from epochmq.model.group import SubscriptionGroupConfig
 from epochmq.model.names import is_system_group, is_system_topic
 from epochmq.wire.bodies.body import decode_body
 from epochmq.wire.codes import RequestCode, ResponseCode
-from epochmq.wire.command import Command
+from epochmq.wire.command import FLAG_ONEWAY, Command
 
 RPC_LATENCY_MS = (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
 """Bounds of the classes of rpc_latency (ms): RocketMQ's."""
@@ -77,7 +77,7 @@ class RequestTimes:
     def answered(self, request: Command, answer_code: int) -> None:
         """Count the answer to a request that has a time of arrival."""
         took_ms = self._now_ms() - request.arrived_ms
-        key = request.code, answer_code, request.was_held, request.is_oneway
+        key = request.code, answer_code, request.was_held, request.flag & FLAG_ONEWAY != 0
         (self._table.get(key) or self._add(key)).observe(took_ms)
         if request.code in _CREATE_CODES:
             kind = CreateKind(
