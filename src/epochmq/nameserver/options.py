@@ -84,7 +84,8 @@ class NamesrvOptions(TlsOptions, ServerAuthKeys, MetricsOptions, ServerLogOption
     delete_topic_with_broker_registration: bool = option(
         False,
         "A registration also removes the broker's topics that it does not name. Only for EpochMQ's "
-        "brokers, which say when they register a part of their topics.",
+        "brokers, which say when they register a part of their topics; those with more than 5,000 "
+        "topics always do, and then none is removed.",
         mutable=True,
     )
     enable_all_topic_list: bool = option(True, "Let tools list all topics.", mutable=True)
