@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from epochmq.base.limits import POP_ACKS_PER_REQUEST_MAX
 from epochmq.client.core.pop_state import parse, retry_topic_of
 from epochmq.wire.bodies.body import decode_body
 from epochmq.wire.bodies.pop_bodies import BatchAckBody
@@ -42,7 +43,7 @@ def acked_by(request: Command, group: str) -> list[Ticket]:
         )
         for one in decode_body(BatchAckBody, request.body).acks
         if one.consumer_group == group
-        for offset in one.offsets()
+        for offset in one.offsets(POP_ACKS_PER_REQUEST_MAX) or ()
     ]
 
 

@@ -36,6 +36,20 @@ def test_parts_are_joined_and_asked_for_with_the_last_stamp() -> None:
     assert (parts.stamp, parts.is_delta, parts.removed) == ("7.4", False, {})
 
 
+def test_ordered_batches_are_joined_by_queue() -> None:
+    parts = TableParts(decode_object)
+    first = {"table": {"T@g": {"0": {"i": 1}, "1": {"i": 2}}, "U@g": {"0": {"i": 3}}}}
+    later = {"table": {"T@g": {"1": {"i": 4}, "2": {"i": 5}}}}
+    parts.add(Command(0, ext={"stamp": "7.3", "more": "true"}, body=json.dumps(first).encode()))
+    parts.add(Command(0, ext={"stamp": "7.5", "delta": "true"}, body=json.dumps(later).encode()))
+    assert parts.content == {
+        "table": {
+            "T@g": {"0": {"i": 1}, "1": {"i": 4}, "2": {"i": 5}},
+            "U@g": {"0": {"i": 3}},
+        }
+    }
+
+
 def test_rows_that_are_removed_meanwhile_are_not_in_the_copy() -> None:
     parts = TableParts(decode_object)
     parts.add(part({"a": 1, "b": 2}, "7.2", is_more=True))

@@ -19,6 +19,9 @@ from epochmq.wire.header import I64, Header, decode_header
 
 T = TypeVar("T")
 
+BATCHES_FIELD = "table"
+"""Field of the ordered batches: by `topic@group`, then by queue. A part may have some queues of a
+group, while a row of another table is complete in each part that has it."""
 REMOVED_FIELD = "epochmqRemoved"
 """Field of a part: names of rows that were removed. RocketMQ ignores it."""
 
@@ -122,6 +125,8 @@ def join_rows(table: Any, part: Any, removed: Iterable[str]) -> None:
         if isinstance(rows, dict) and isinstance(theirs, dict):
             for key in removed:
                 rows.pop(key, None)
+            if name == BATCHES_FIELD:
+                theirs = {key: {**rows.get(key, {}), **row} for key, row in theirs.items()}
             rows.update(theirs)
         elif isinstance(table, dict):
             table[name] = theirs
