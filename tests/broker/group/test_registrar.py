@@ -144,6 +144,15 @@ async def test_many_topics_are_registered_in_parts(
     assert len(set(versions)) == len(versions) == -(-len(found) // 10)
     assert versions[-1] == node.topics.version
     assert registrar.is_registered
+
+    node.topics.register_all(6)  # the broker's permission was changed: changes of all topics
+    await until_settled(registrar, node)
+    sizes = []
+    while not server.told.empty():
+        _, body = await server.registered()
+        sizes.append(len(body.topic_config_serialize_wrapper.topic_config_table))
+    assert sum(sizes) == len(found)
+    assert max(sizes) == 10
     await registrar.stop()
 
 

@@ -156,13 +156,14 @@ def test_the_period_may_change_while_it_runs() -> None:
     assert core.next_deadline() == 95_000
 
 
+@pytest.mark.parametrize("is_all", [True, False])
 @pytest.mark.parametrize("count", [0, 1, PART_TOPICS, PART_TOPICS + 1, 3 * PART_TOPICS])
-def test_parts_name_every_topic_once(count: int) -> None:
+def test_parts_name_every_topic_once(count: int, is_all: bool) -> None:
     """And a table that fits into one request is not a part."""
     topics, version = [f"T{number}" for number in range(count)], DataVersion(3, 7, 1_000)
-    parts = parts_of(topics, version)
+    parts = parts_of(topics, version, is_all=is_all)
     assert [name for part in parts for name in part.topics] == topics
-    assert all(part.is_part == (count > PART_TOPICS) for part in parts)
+    assert all(part.is_part == (count > PART_TOPICS or not is_all) for part in parts)
     versions = [part.version for part in parts]
     assert versions[-1] == version
     assert len(set(versions)) == len(parts)

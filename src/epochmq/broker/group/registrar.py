@@ -155,8 +155,8 @@ class Registrar:
     def _parts(self, call: RegisterAt) -> list[TopicsPart]:
         topics = self._node.topics
         if call.topics is None:
-            return parts_of(list(topics.table), topics.version)
-        return [TopicsPart(call.topics, topics.version, is_part=True)]
+            return parts_of(list(topics.table), topics.version, is_all=True)
+        return parts_of(call.topics, topics.version, is_all=False)
 
     def _command(self, part: TopicsPart) -> Command:
         node = self._node

@@ -52,8 +52,8 @@ class TopicsPart(NamedTuple):
     is_part: bool
 
 
-def parts_of(topics: Sequence[str], version: DataVersion) -> list[TopicsPart]:
-    """Split a full registration into parts of `PART_TOPICS` topics.
+def parts_of(topics: Sequence[str], version: DataVersion, *, is_all: bool) -> list[TopicsPart]:
+    """Split a registration into parts of `PART_TOPICS` topics; `is_all`: the broker has no others.
 
     The first part of a larger table has at least two topics: a name server refuses a single topic
     of a broker that it does not know.
@@ -63,7 +63,7 @@ def parts_of(topics: Sequence[str], version: DataVersion) -> list[TopicsPart]:
         TopicsPart(
             tuple(topics[start : start + PART_TOPICS]),
             msgspec.structs.replace(version, timestamp=version.timestamp - left),
-            len(starts) > 1,
+            not is_all or len(starts) > 1,
         )
         for start, left in zip(starts, reversed(range(len(starts))), strict=True)
     ]
