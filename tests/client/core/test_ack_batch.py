@@ -16,7 +16,7 @@ def test_the_bits_of_the_fact_sheet() -> None:
     """Bits 0 and 9 are "AQI="."""
     body, alone = batches("b", "g", "T", [handle(5, 5), handle(14, 5)])
     (row,) = body.acks
-    assert (row.bit_set, row.offsets(), alone) == ("AQI=", [5, 14], [])
+    assert (row.bit_set, row.offsets(2), alone) == ("AQI=", [5, 14], [])
     assert (body.broker_name, row.consumer_group, row.topic, row.retry) == ("b", "g", "T", "0")
     assert (row.revive_queue_id, row.pop_time, row.invisible_time) == (3, 1000, 60000)
 
@@ -45,7 +45,7 @@ def test_every_handle_is_there_once(handles: list[PopHandle]) -> None:
     together = [
         handle(offset, row.start_offset, row.revive_queue_id, row.retry, row.queue_id)
         for row in body.acks
-        for offset in row.offsets()
+        for offset in row.offsets(1_000) or ()
     ]
     assert len(together) == len(set(together))
     assert set(together) | set(alone) == set(handles)
