@@ -135,12 +135,20 @@ def test_large_tables_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     master.groups.delete("G5", WALL)
     master.groups.set_forbidden("G7", "T7", 0, WALL)
     master.groups.set_forbidden("G8", "T9", 4, WALL)
+    master.groups.set_forbidden("no configuration", "T9", 4, WALL)
     master.offsets.commit("G3", "T3", 1, 7)
     pair.now += PERIOD
     sizes = pair.bytes
     pair.round()
     assert_equal_tables(pair)
     assert pair.bytes - sizes < 5_000, "changes cost their rows"
+
+    slave.groups.touched.clear()
+    master.groups.delete("no configuration", WALL)
+    pair.now += PERIOD
+    pair.round()
+    assert_equal_tables(pair)
+    assert list(slave.groups.touched) == ["no configuration"], "the replica saves the removal"
 
 
 def assert_equal_tables(pair: Pair) -> None:

@@ -96,7 +96,7 @@ class Tables:
     def apply_groups(
         self, told: SubscriptionGroupTable, removed: Iterable[str], *, delta: bool
     ) -> None:
-        """Do the same with the groups, and the topics that they must not read."""
+        """Apply the groups, and the topics that they must not read, as `apply_topics` does."""
         groups, rows = self._node.groups, told.subscription_group_table
         if delta:
             groups.adopt_changes(rows, told.forbidden_table, removed, told.data_version)

@@ -87,12 +87,19 @@ class GroupTable:
 
     def delete(self, group: str, wall: int) -> bool:
         """Remove a group and its forbidden topics; return whether the group existed."""
-        barred = self.forbidden_table.pop(group, None)
-        existed = self.table.pop(group, None) is not None
-        if existed or barred is not None:
-            self.changes.remove(group)
-            self._step(group, wall)
+        existed = group in self.table
+        if self._remove(group):
+            self._step(wall)
         return existed
+
+    def _remove(self, group: str) -> bool:
+        """Remove the rows of a group in both tables; return whether there was one."""
+        rows = self.table.pop(group, None), self.forbidden_table.pop(group, None)
+        if rows == (None, None):
+            return False
+        self.touched[group] = None
+        self.changes.remove(group)
+        return True
 
     def adopt(
         self,
@@ -123,10 +130,7 @@ class GroupTable:
         """Apply the master's changes; system groups stay. An empty row of `forbidden` is none."""
         for name in removed:
             if not names.is_system_group(name):
-                self.forbidden_table.pop(name, None)
-                if self.table.pop(name, None) is not None:
-                    self.touched[name] = None
-                    self.changes.remove(name)
+                self._remove(name)
         for name, config in changed.items():
             if self.table.get(name) != config:
                 self.table[name] = config
@@ -158,21 +162,20 @@ class GroupTable:
         if not topics:
             del self.forbidden_table[group]
         self._note(group)
-        self._step(group, wall)
+        self._step(wall)
 
     def _store(self, config: SubscriptionGroupConfig, wall: int) -> None:
         if self.frozen:
             return
         self.table[config.group_name] = config
         self._note(config.group_name)
-        self._step(config.group_name, wall)
+        self._step(wall)
 
     def _note(self, group: str) -> None:
         self.touched[group] = None
         self.changes.touch(group)
 
-    def _step(self, group: str, wall: int) -> None:
-        self.touched[group] = None
+    def _step(self, wall: int) -> None:
         self.version = self.version.next_version(wall, self.state_version)
         self.changes.step()
         self.dirty = True

@@ -15,6 +15,7 @@ K = TypeVar("K", bound=Hashable)
 PART_BYTES = 1024 * 1024
 """Estimated size of a part in JSON; encoding it takes about 5 ms."""
 PART_ROWS = 4_096
+"""The largest number of rows in a part."""
 REMOVED_MAX = 10_000
 """Removed rows that are remembered."""
 
@@ -51,9 +52,6 @@ class RowChanges(Generic[K]):
         self._removed: dict[K, int] = {}
         self._whole_before = 0
         """A replica whose count is lower must copy the whole table. All rows have higher counts."""
-
-    def __len__(self) -> int:
-        return len(self._last)
 
     def touch(self, key: K) -> None:
         """Note that a row was added or changed."""
